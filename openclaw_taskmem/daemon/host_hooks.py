@@ -10,7 +10,9 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -24,12 +26,12 @@ from openclaw_taskmem.daemon.gateway_events import (
 )
 from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.domain.effects.side_effects import is_shell
-from openclaw_taskmem.engine import gateway_reports, host_calls
+from openclaw_taskmem.engine import evidence, gateway_reports, host_calls
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FileChange
 
 _TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
-"""How much of the end of a transcript is searched for a goal."""
+"""How much of the end of a transcript is searched."""
 _GOAL_MARKS: Final = (b'"goal_status"', b'"thread_goal_updated"', b">\\nUser cleared the goal.")
 """In the last of these lines Claude Code or Codex says what has become of a session's goal."""
 
@@ -81,6 +83,14 @@ def _read_late(fields: Mapping[str, object]) -> timedelta:
     """Return how long ago an event was that a daemon had missed; zero: it is now."""
     seconds = fields.get("seconds_late")
     return timedelta(seconds=seconds if isinstance(seconds, float) and 0 < seconds < 3600 else 0)  # noqa: PLR2004
+
+
+def _end_turn(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
+    """Look up what the last words of a turn name, and say whether it may end."""
+    answer = fields.get("last_assistant_message")
+    if isinstance(answer, str) and answer and "agent_id" not in fields:
+        context.run_later(0.0, partial(evidence.check_first_answer, context, session_key, answer))
+    return _refuse_end(context, session_key, fields)
 
 
 def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
@@ -137,7 +147,7 @@ _EXIT: Final = "Exit code "
 def _record_call(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
     """Write a tool call that has ended into the session's latest task; not one of our own tools.
 
-    Codex does not tell how a command ended, nor does Claude Code of one in the background.
+    How a command of Codex ended only its transcript tells; of one in the background nobody does.
     """
     gateway_reports.close_turn(context, session_key)
     tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))
@@ -146,6 +156,9 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
     failed = fields.get("hook_event_name") == "PostToolUseFailure"
     response = fields.get("error") if failed else fields.get("tool_response")
     exit_code, ok = _read_end(tool, response, failed=failed)
+    if ok is None and isinstance(response, str):
+        exit_code = _find_exit_code(fields)
+        ok = None if exit_code is None else exit_code == 0
     cwd, runs = _read_text(fields, "cwd"), is_shell(tool)
     folder = cwd if cwd and Path(cwd).is_absolute() and Path(cwd) != Path("/") else None
     touched = [] if failed else [*_list_touched(tool, given, response, folder)][:1000]
@@ -187,6 +200,19 @@ def _read_end(tool: str, response: object, *, failed: bool) -> tuple[int | None,
     if not whole or told.get("interrupted"):
         return None, None
     return 0, True
+
+
+def _find_exit_code(fields: Mapping[str, object]) -> int | None:
+    """Return the exit code of a command as its transcript in Codex tells it; None: unknown."""
+    call_id = fields.get("tool_use_id")
+    mark = json.dumps(call_id).encode()
+    for line in _read_transcript(fields).splitlines():
+        if mark in line and b'"exit_code"' in line:
+            with suppress(ValueError, KeyError, TypeError, RecursionError):
+                item = json.loads(line)["payload"]["item"]
+                if item["id"] == call_id and type(item["exit_code"]) is int:
+                    return item["exit_code"]
+    return None
 
 
 def _list_touched(
@@ -240,29 +266,37 @@ def _read_text(fields: Mapping[str, object], *names: str) -> str:
     return next((text for text in map(fields.get, names) if text and isinstance(text, str)), "")
 
 
-# --- goals ---------------------------------------------------------------------------------
+# --- transcripts ---------------------------------------------------------------------------
 
 
 def _has_goal(fields: Mapping[str, object]) -> bool:
     """Tell by its transcript whether a session pursues a goal of its host's own."""
-    path = fields.get("transcript_path")
-    if not isinstance(path, str) or not Path(path).is_absolute():
+    text = _read_transcript(fields)
+    mark = max(map(text.rfind, _GOAL_MARKS))
+    if mark < 0:
         return False
+    begin = text.rfind(b"\n", 0, mark) + 1
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            status = os.fstat(file.fileno())
-            file.seek(max(status.st_size - _TRANSCRIPT_BYTES, 0))
-            text = file.read(_TRANSCRIPT_BYTES) if stat.S_ISREG(status.st_mode) else b""
-        mark = max(map(text.rfind, _GOAL_MARKS))
-        if mark < 0:
-            return False
-        begin = text.rfind(b"\n", 0, mark) + 1
         entry: dict[str, Any] = json.loads(text[begin:].partition(b"\n")[0])
         if "attachment" in entry:  # of Claude Code
             return not (entry["attachment"]["met"] or entry["attachment"].get("failed"))
         return bool(entry["payload"]["goal"]["status"] == "active")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _read_transcript(fields: Mapping[str, object]) -> bytes:
+    """Return the end of a session's transcript; empty: there is none."""
+    path = fields.get("transcript_path")
+    if not isinstance(path, str) or not Path(path).is_absolute():
+        return b""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            file.seek(max(status.st_size - _TRANSCRIPT_BYTES, 0))
+            return file.read(_TRANSCRIPT_BYTES) if stat.S_ISREG(status.st_mode) else b""
+    except (OSError, ValueError):
+        return b""
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -273,7 +307,7 @@ def _open_at_once(path: str, flags: int) -> int:
 _ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], JsonValue]]] = {
     "SessionStart": _show_packet,
     "UserPromptSubmit": _take_receipt,
-    "Stop": _refuse_end,
+    "Stop": _end_turn,
     "StopFailure": _note_halt,
     "PostToolUse": _record_call,
     "PostToolUseFailure": _record_call,

@@ -51,6 +51,7 @@ from taskmem_hookspecs import (
     RunState,
     Task,
     TaskFacts,
+    TaskQuery,
     TaskStatus,
     Value,
     Verdict,
@@ -132,6 +133,10 @@ def build_required_set(
     boxed = targets.is_sandboxed(caller, context.policies.looks)
     # A gateway reports a folder of the host; for a sandbox, the call names the folder.
     reported = run.agent.folder if run and not boxed else None
+    # What hooks of other hosts report is the folder of one command.
+    folders = [reported, caller.folder]
+    if current_run.is_record(run):
+        folders.reverse()
     return RequiredSet(
         task=task,
         run=run,
@@ -139,7 +144,7 @@ def build_required_set(
         message=message,
         entries=tuple(context.store.read_records(LedgerEntry, task.task_id)),
         folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
-        folder=reported or caller.folder,
+        folder=next(filter(None, folders), None),
         boxed=boxed,
         hidden=tuple(
             each
@@ -373,44 +378,55 @@ def check_first_answer(context: Context, session_key: str, answer: str) -> None:
 
     Names that the agent was asked about already are left out.
     """
-    run = _find_just_completed(context, session_key)
-    if run is None:
+    found = _find_just_completed(context, session_key)
+    if found is None or evidence.Doubt.ANSWER in found[0].doubts:
         return
-    task = context.store.read_task(run.task_id).task
-    if evidence.Doubt.ANSWER in task.doubts:
-        return
+    task, run = found
     paths = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
     nowhere = _find_missing_names(context, task, run, answer, paths)
     new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in paths}
 
     def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
         doubts = (*facts.task.doubts, evidence.Doubt.ANSWER)
-        entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
-        whole = facts.model_copy(update={"run": run})
+        run_id = run.run_id if run else None
+        entries = ledger.build_unverified_entries(task.task_id, run_id, new, now)
+        whole = (
+            facts
+            if run is None or current_run.is_record(run)
+            else facts.model_copy(update={"run": run})
+        )
         user_notices = evidence.build_user_notices(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
         return Change(tasks=(looked_up,), ledger=entries, events=user_notices), None
 
-    context.update_task(run.task_id, notify)
+    context.update_task(task.task_id, notify)
 
 
 def _find_missing_names(
-    context: Context, task: Task, run: Run, words: str, paths: Sequence[str]
+    context: Context, task: Task, run: Run | None, words: str, paths: Sequence[str]
 ) -> list[str]:
     """Return the names in a text that are not found anywhere, nor in `paths`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
-    looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
+    looker = EvidenceChecker(context, task, run, folders, run.agent.folder if run else None)
     whys = looker.explain_missing_names(find_names(words).here, paths)
     return [what for what, why in whys.items() if why == ledger.NOWHERE_SENTENCE]
 
 
-def _find_just_completed(context: Context, session_key: str) -> Run | None:
-    """Return a session's last completed run, if it ended within `_ANSWER_WINDOW`."""
+def _find_just_completed(context: Context, session_key: str) -> tuple[Task, Run | None] | None:
+    """Return a session's last completed task, if that was within `_ANSWER_WINDOW`, and its run.
+
+    Without a gateway, the run is the record of its calls, if there is one.
+    """
     now = context.clock.now()
     done = (RunState.COMPLETED,)
     for run in find_runs(context, RunQuery(states=done, implicit=False), _SEARCHED_RUNS):
         if run.session_key == session_key and abs(now - run.changed_at) <= _ANSWER_WINDOW:
-            return run
+            return context.store.read_task(run.task_id).task, run
+    query = TaskQuery(status=TaskStatus.COMPLETED, session_key=session_key, implicit=False, limit=1)
+    for task in context.store.find_tasks(query):
+        is_new = abs(now - task.updated_at) <= _ANSWER_WINDOW
+        if is_new and find_last_run(context, task.task_id) is None:
+            return task, find_record(context, task.task_id)
     return None
 
 

@@ -62,11 +62,13 @@ def put_hooks(text: str, command: str | None, events: Sequence[str] = EVENTS) ->
 
 
 def build_group(event: str, command: str) -> Document:
-    """Return the entry of our hook for an event. The host does not wait for it after a tool."""
-    hook: Document = {"type": "command", "command": command, "timeout": _TIMEOUT}
-    if not event.startswith("PostToolUse"):
-        return {"hooks": [hook]}
-    return {"matcher": _TOOLS, "hooks": [{**hook, "async": True}]}
+    """Return the entry of our hook for an event.
+
+    The host waits for it after a tool, too: an agent may call its task completed right after.
+    """
+    hooks = [{"type": "command", "command": command, "timeout": _TIMEOUT}]
+    matcher = {"matcher": _TOOLS} if event.startswith("PostToolUse") else {}
+    return {**matcher, "hooks": hooks}
 
 
 def _remove_own(group: Any) -> Any:  # noqa: ANN401 - of the host

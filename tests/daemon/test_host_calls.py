@@ -106,6 +106,33 @@ def test_own_and_reading_calls_leave_no_trace(world: World, event: Any):
     assert run_history.find_record(world.context, task_id) is None
 
 
+def transcribe(transcript: Path, *items: object) -> dict[str, object]:
+    """Write the transcript of a session in Codex, and return the event of its command."""
+    lines = [json.dumps({"payload": {"item": item}}, separators=(",", ":")) for item in items]
+    transcript.write_text("".join(f"{line}\n" for line in ("{}", *lines, '{"exit_code":')))
+    return call("Bash", PUSH, "of Codex\n", transcript_path=str(transcript))
+
+
+@pytest.mark.parametrize(
+    ("items", "history"),
+    [
+        ([{"id": "t0", "exit_code": 3}, {"id": "t1", "exit_code": 0}], ("ok", 0)),
+        ([{"id": "t1", "exit_code": 3}], ("failed", 3)),
+        ([{"id": "t0", "exit_code": 0, "aggregated_output": '"id":"t1"'}], ("unknown", None)),
+        ([{"id": "t1", "exit_code": None}], ("unknown", None)),
+        ([{"id": "t1", "exit_code": "0"}, ["t1", "exit_code"]], ("unknown", None)),
+        ([], ("unknown", None)),
+    ],
+)
+def test_a_command_of_codex_ended_as_its_transcript_says(
+    world: World, tmp_path: Path, items: list[object], history: object
+):
+    task_id = world.register(session_key=MAIN)
+    answer(world, transcribe(tmp_path / "transcript.jsonl", *items))
+    [past] = read_status(world, task_id)["tool_history"]
+    assert (past["outcome"], past["exit_code"]) == history
+
+
 def test_files_that_tools_wrote_are_made(world: World, tmp_path: Path):
     task_id, new, old = world.register(session_key=MAIN), tmp_path / "a.txt", tmp_path / "b.txt"
     new.write_text("new")
@@ -217,6 +244,25 @@ async def test_a_file_made_during_a_command_is_proved(daemon: Daemon, tmp_path: 
     [entry] = ended["made"]
     assert (Path(entry["path"]).name, entry["verdict"]) == ("page.html", "proved")
     assert "also_changed" not in ended
+
+
+async def test_the_folder_of_a_command_is_not_the_agents_own(start: Any, tmp_path: Path):
+    work, other = tmp_path / "work", tmp_path / "other"
+    for folder in (work, other):
+        folder.mkdir()
+    daemon = start(TASKMEM_ARTIFACT_ROOTS=str(other))
+    settings = {SESSION: "s-1"}
+    async with agent(daemon.home, "auto", work, client=CLIENT, **settings) as speaking:
+        made = await speaking.call_tool("task_register", {"name": "Build", "plan": ["Build"]})
+        task_id = parse_result(made)["task_id"]
+        (work / "page.html").write_text("<h1>Site</h1>")
+        event = run_command("git push")
+        daemon.ask("hook", event={**event, "session_id": "s-1", "cwd": str(other)})
+        done = {"task_id": task_id, "status": "completed", "message": "page.html is there."}
+        ended = parse_result(await speaking.call_tool("task_update", done))
+    [entry] = ended["made"]
+    assert (entry["path"], entry["verdict"]) == (str(work / "page.html"), "proved")
+    assert ended["unverified"] == []
 
 
 async def test_the_calls_outlive_the_daemon(start: Any):

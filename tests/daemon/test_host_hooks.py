@@ -183,6 +183,24 @@ def test_an_agent_whose_host_carries_on_may_end(world: World, more: dict[str, ob
     assert answer(world, stop()) is not None
 
 
+@pytest.mark.parametrize("ran", [False, True], ids=["no call", "a call"])
+def test_names_in_the_last_words_are_looked_up(world: World, ran: bool):
+    task_id = world.register(session_key=MAIN)
+    if ran:
+        call = {"hook_event_name": "PostToolUse", "session_id": MAIN, "tool_name": "Bash"}
+        answer(world, {**call, "tool_input": {"command": "git push"}, "tool_response": "x"})
+    world.call("task_update", task_id=task_id, session_key=MAIN, status="completed")
+    said = "I saved all to notes/summary.md."
+    assert answer(world, stop(last_assistant_message=said, agent_id="a1")) is None
+    assert answer(world, stop(last_assistant_message=said, session_id="other")) is None
+    assert answer(world, stop(last_assistant_message=["x"])) is None
+    assert world.call("task_status", task_id=task_id, session_key=MAIN)["unverified"] == []
+    for words in (said, "And to b.txt, which is asked about no more."):
+        assert answer(world, stop(last_assistant_message=words)) is None
+        status = world.call("task_status", task_id=task_id, session_key=MAIN)
+        assert [each["what"] for each in status["unverified"]] == ["notes/summary.md"]
+
+
 def goal(**fields: object) -> str:
     return json.dumps({"attachment": {"type": "goal_status", **fields}}, separators=(",", ":"))
 

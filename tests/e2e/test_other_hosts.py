@@ -275,12 +275,10 @@ def test_the_packet_names_what_was_done(own_room: Room, kind: type[CliHost]):
         tool, argument = host.shell
         commands = ["git init -q copy && echo done > made.txt", "mkdir copy"]
         script.calls = [Call(tool, {argument: each}) for each in commands]
+        wanted = f"Bash: {commands[0]} (exit 0)"
         if kind is ClaudeCode:
-            wanted = f"Bash: {commands[0]} (exit 0)"
             page = {"file_path": str(host.work / "page.html"), "content": "<h1>Site</h1>"}
             script.calls.append(Call("Write", page))
-        else:
-            wanted = f"Bash: {commands[0]} (how it ended is not known: look)"
         host.say("DO IT")
 
         def read_status() -> dict[str, Any]:

@@ -119,11 +119,10 @@ def test_hooks_of_another_form_are_refused(text):
         put_hooks(text, build_command(None))
 
 
-def test_the_host_waits_for_no_hook_after_a_tool():
-    assert build_group("Stop", COMMAND) == {
-        "hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]
-    }
-    assert build_group("PostToolUse", COMMAND)["hooks"][0]["async"] is True
+@pytest.mark.parametrize("event", EVENTS)
+def test_the_host_waits_for_every_hook(event: str):
+    hook = {"type": "command", "command": COMMAND, "timeout": 10}
+    assert build_group(event, COMMAND)["hooks"] == [hook]
 
 
 @pytest.mark.parametrize(
