@@ -32,7 +32,12 @@ from taskmem_hookspecs import FileChange
 
 _TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
 """How much of the end of a transcript is searched."""
-_GOAL_MARKS: Final = (b'"goal_status"', b'"thread_goal_updated"', b">\\nUser cleared the goal.")
+_GOAL_MARKS: Final = (
+    b'"goal_status"',
+    b'"thread_goal_updated"',
+    rb'"output":"{\"goal\":{\"threadId\":',
+    b">\\nUser cleared the goal.",
+)
 """In the last of these lines Claude Code or Codex says what has become of a session's goal."""
 
 
@@ -280,7 +285,10 @@ def _has_goal(fields: Mapping[str, object]) -> bool:
         entry: dict[str, Any] = json.loads(text[begin:].partition(b"\n")[0])
         if "attachment" in entry:  # of Claude Code
             return not (entry["attachment"]["met"] or entry["attachment"].get("failed"))
-        return bool(entry["payload"]["goal"]["status"] == "active")
+        payload = entry["payload"]
+        if "output" in payload:  # of a tool by which the agent itself sets and ends it
+            payload = json.loads(payload["output"])
+        return bool(payload["goal"]["status"] == "active")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 

@@ -211,6 +211,10 @@ def codex(kind: str, **fields: object) -> str:
 
 CLEARED = codex("message", text='<x source="user_goal">\nUser cleared the goal.\n</x>')
 PURSUED = codex("thread_goal_updated", goal={"status": "active"})
+BY_AGENT = [
+    codex("function_call_output", output=json.dumps(told, separators=(",", ":")))
+    for told in ({"goal": {"threadId": "x", "status": each}} for each in ("active", "complete"))
+]
 QUOTED = codex("message", text=f"It was {PURSUED} and {goal(met=False)}")
 
 
@@ -224,6 +228,9 @@ QUOTED = codex("message", text=f"It was {PURSUED} and {goal(met=False)}")
         ([PURSUED, QUOTED], True),
         ([PURSUED, codex("thread_goal_updated", goal={"status": "complete"})], False),
         ([PURSUED, CLEARED], False),
+        ([BY_AGENT[0], QUOTED], True),
+        (BY_AGENT, False),
+        ([PURSUED, BY_AGENT[1]], False),
         ([QUOTED], False),
         ([codex("thread_goal_updated", goal=[])], False),
         (['"goal_status"'], False),
