@@ -1,6 +1,7 @@
 """Choose the transport of a wake: that of its agent's own gateway, or the first that reaches it.
 
-The transports of each plug-in have an event loop of their own: one that blocks holds up no other.
+The transports of each plug-in deliver on an event loop of their own: a delivery that blocks holds
+up no other.
 """
 
 from __future__ import annotations

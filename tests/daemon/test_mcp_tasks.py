@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.mcp import TASKS
+from taskmem_claude import CLIENT, SESSION
 from tests.support.agents import PROTOCOLS, Lines, RelayedLines
 from tests.support.waiting import until
 
@@ -182,3 +183,18 @@ def test_a_poll_outlives_its_daemon(daemon, tmp_path):
         told = client.hear()
 
     assert (told["id"], told["result"]["status"]) == (asked, "completed")
+
+
+def test_no_other_session_of_its_host_hears_of_a_wait(daemon, tmp_path):
+    log = tmp_path / "build.log"
+    own, others = {SESSION: "s-1"}, {SESSION: "s-2"}
+    with (
+        RelayedLines(daemon.home, CLIENT, NEWER, TASKS, **own) as client,
+        RelayedLines(daemon.home, CLIENT, NEWER, TASKS, **others) as other,
+    ):
+        task_id = open_wait(client, log)["taskId"]
+        refused = other.ask("tasks/get", taskId=task_id)["error"]
+        log.write_text("Build finished\n")
+
+        assert "is a wait of" in refused["message"]
+        assert await_end(client, task_id)["status"] == "completed"
