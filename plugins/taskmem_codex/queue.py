@@ -37,6 +37,9 @@ _TIMEOUT: Final = 30.0
 """Time limit of a delivery in seconds; it takes 0.1."""
 _GREETING_SECONDS: Final = 5.0
 """Seconds in which an app-server that runs must greet."""
+_CLOSE_SECONDS: Final = 1.0
+"""Seconds that it has to close the connection."""
+_UNCONFIRMED: Final = "Codex was sent it, and did not confirm it."
 _LINE_BYTES: Final = 8 * 1024 * 1024
 """Longest answer: the list of a thread's messages."""
 _CLIENT: Final[Mapping[str, Any]] = {
@@ -87,12 +90,13 @@ class QueueTransport:
         self._is_found = False
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Return whether the agent runs in a known thread of Codex, and its command is there."""
+        """Return whether the agent runs in a known thread of Codex, which can be asked here."""
         if session_key is None or not is_codex((host or "").partition(":")[2]):
             return False
         search = self._environ.get("PATH")
         self._is_found = self._is_found or shutil.which(self._binary, path=search) is not None
-        return self._is_found
+        socket = find_control_socket(self._find_environ(session_key))
+        return self._is_found or socket.exists()
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Put a wake into its thread's queue, unless it is in it already.
@@ -103,19 +107,22 @@ class QueueTransport:
         from websockets.exceptions import ConnectionClosed  # as in _connect
 
         environ = self._find_environ(wake.session_key)
+        delivery = _Delivery(wake)
         try:
             async with asyncio.timeout(self._seconds), self._open_server(environ) as server:
-                await _add_message(server, wake)
+                await delivery.run(server)
         except _Refused as refusal:
             raise WakeUndelivered(
                 f"{refusal} Its home was {_find_home(environ)}; if the thread has another "
-                "CODEX_HOME, run there: taskmem setup codex"
+                "CODEX_HOME, run there: taskmem setup codex, and start Codex anew."
             ) from refusal
         except (KeyError, TypeError, AttributeError) as error:
             raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
-        except TimeoutError:
-            raise WakeUndelivered(f"Codex gave no answer within {self._seconds:g} s.") from None
-        except (EOFError, ConnectionError, ConnectionClosed):
+        except (TimeoutError, EOFError, ConnectionError, ConnectionClosed) as error:
+            if delivery.is_sent:  # an idle thread may have taken it from its queue by now
+                return WakeReceipt(delivered_at=datetime.now(UTC), note=_UNCONFIRMED)
+            if isinstance(error, TimeoutError):
+                raise WakeUndelivered(f"Codex gave no answer within {self._seconds:g} s.") from None
             raise WakeUndelivered(
                 "Codex ended before it had the message; see `codex doctor`."
             ) from None
@@ -159,6 +166,7 @@ async def _connect(path: Path) -> ClientConnection | None:
             "ws://localhost/",
             max_size=_LINE_BYTES,
             open_timeout=_GREETING_SECONDS,
+            close_timeout=_CLOSE_SECONDS,
             proxy=None,
         )
     except (OSError, EOFError, ValueError, WebSocketException):
@@ -182,16 +190,27 @@ def _lines_of(process: Process) -> tuple[Send, Receive]:
     return send, receive
 
 
-async def _add_message(server: _AppServer, wake: Wake) -> None:
-    thread = {"threadId": wake.session_key}
-    await server.call("initialize", _CLIENT)
-    await server.send({"method": "initialized"})
-    # The daemon may have been killed after it had delivered this, and before it knew.
-    queued = await server.call("thread/queue/list", thread)
-    if any(each.get("clientUserMessageId") == wake.key for each in queued["data"]):
-        return
-    message = {"clientUserMessageId": wake.key, "input": [{"type": "text", "text": wake.text}]}
-    await server.call("thread/queue/add", {**thread, **message})
+class _Delivery:
+    """Puts one wake into its thread's queue."""
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+        self.is_sent = False
+        """True once the server was sent the message, whether or not it has answered."""
+
+    async def run(self, server: _AppServer) -> None:
+        """Add the message by a server, unless the queue has it."""
+        thread, key = {"threadId": self._wake.session_key}, self._wake.key
+        await server.call("initialize", _CLIENT)
+        await server.send({"method": "initialized"})
+        # The daemon may have been killed after it had delivered this, and before it knew.
+        queued = await server.call("thread/queue/list", thread)
+        if any(each.get("clientUserMessageId") == key for each in queued["data"]):
+            return
+        text = {"type": "text", "text": self._wake.text}
+        self.is_sent = True
+        message = {**thread, "clientUserMessageId": key, "input": [text]}
+        await server.call("thread/queue/add", message)
 
 
 class _Refused(WakeUndelivered):

@@ -132,6 +132,20 @@ def test_the_server_that_runs_is_asked_first(tmp_path: Path):
     assert calls[-1]["params"]["clientUserMessageId"] == wake.key
 
 
+def test_a_message_that_was_sent_is_not_sent_again(tmp_path: Path):
+    def end_at_the_message(connection: ServerConnection) -> None:
+        for message in connection:
+            call = json.loads(message)
+            if call["method"] == "thread/queue/add":
+                return
+            if "id" in call:
+                connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
+
+    with serve_threads(tmp_path, end_at_the_message):
+        receipt = asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
+    assert receipt.note == "Codex was sent it, and did not confirm it."
+
+
 def test_a_running_server_that_ends_delivers_nothing(tmp_path: Path):
     with serve_threads(tmp_path, lambda _: None):
         assert "Codex ended before it had the message" in refuse(make_transport(tmp_path))
@@ -254,6 +268,12 @@ def test_a_missing_codex_is_named(tmp_path: Path):
 )
 def test_only_known_threads_of_codex_are_reached(tmp_path: Path, host, thread, reached):
     assert make_transport(tmp_path).reaches(host, thread) is reached
+
+
+def test_a_server_that_runs_is_enough_to_be_woken(tmp_path: Path):
+    variables = {"TASKMEM_CODEX_BIN": "codex", "PATH": "", "CODEX_HOME": str(tmp_path)}
+    with serve_threads(tmp_path, lambda _: None):
+        assert QueueTransport(variables).reaches("mcp:codex-mcp-client", THREAD)
 
 
 def test_where_codex_is_missing_no_wake_is_promised(tmp_path: Path):
