@@ -39,3 +39,12 @@ class HostCommand(Protocol):
     def find_host(self, environ: Mapping[str, str]) -> str | None:
         """Return what people call the host, as "Claude Code"; None: it is not on this machine."""
         ...
+
+
+@runtime_checkable
+class ReadyHostCommand(Protocol):
+    """A `HostCommand` that knows what it has done; it is not offered where all is in place."""
+
+    def is_set_up(self, environ: Mapping[str, str]) -> bool:
+        """Return whether the command without options would change nothing."""
+        ...

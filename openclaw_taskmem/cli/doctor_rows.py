@@ -183,7 +183,7 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
     odd += settings.warnings
     if odd:
         return settings, build_warn_row(
-            "settings", " ".join(odd), "Correct or remove them.", "They have no effect."
+            "settings", " ".join(odd), "Correct or remove what is named."
         )
     where = home.config if home.config.exists() else "the environment"
     others = ", ".join(find_unknown_settings(environ))
@@ -480,7 +480,7 @@ def check_wakes(
     about = first["task_id"] or first["wait_id"]
     yield build_warn_row(
         name,
-        f"On {_format_wake_count(len(unanswered))} of the last day nobody acted; the newest is "
+        f"Nobody acted on {format_count(len(unanswered), 'wake')} of the last day; the newest is "
         f"{first['wake_id']}, for {about}.",
         f"See what became of it: taskmem show {about}",
         "What they were to go on with has perhaps stopped.",

@@ -74,6 +74,15 @@ def _offer_host(context: click.Context, host: _FoundHost, own: str, *, asks: boo
     if not asks:
         click.echo(f"{host.title} is on this machine. To set it up: {own} {host.name}")
         return _run_setup(context, host, ["--dry-run"])
+    from taskmem_hookspecs.command_line import ReadyHostCommand  # loads pydantic
+
+    try:
+        if isinstance(host.command, ReadyHostCommand) and host.command.is_set_up(os.environ):
+            click.echo(f"{host.title} is set up.\n")
+            return True
+    except click.ClickException as error:
+        error.show()
+        return False
     click.echo(f"{host.title} is on this machine. {host.command.get_short_help_str(200)}")
     if not click.confirm("  Do this? Recommended: yes", default=True):
         click.echo(f"Left out; later: {own} {host.name}\n")

@@ -104,7 +104,7 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
         case UserAction.RESET:
             run_handoff.reset_run(context, task_id, person, guard)
         case UserAction.CANCEL:
-            reason = words or "The user said so."
+            reason = words or "The user gave no reason."
             run_handoff.cancel_task(context, task_id, reason, person, guard)
         case UserAction.SEEN:
             context.update_task(task_id, partial(_leave_failed, guard))
@@ -128,7 +128,7 @@ def cancel_wait(context: Context, wait_id: str, words: str | None = None) -> str
         NotAllowed: It has ended; the text says how. Nothing was changed.
     """
     person, now = Caller(person=True, home=context.store.scope), context.clock.now()
-    reason, guard = words or "The user said so.", partial(user_actions.guard_wait, now=now)
+    reason, guard = words or "The user gave no reason.", partial(user_actions.guard_wait, now=now)
     wait = waits.cancel_wait(context, wait_id, reason, person, guard)
     return user_actions.describe_cancelled_wait(wait)
 
@@ -322,7 +322,7 @@ def _build_listed_task(context: Context, task_id: str, number: int) -> ListedTas
 def _cancel_task(context: Context, listed: ListedTask, caller: Caller) -> CommandReply:
     task, dropped = listed.task, _describe_dropped(context, listed)
     person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-    run_handoff.cancel_task(context, task.task_id, "The user said so.", person)
+    run_handoff.cancel_task(context, task.task_id, "The user gave no reason.", person)
     text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
     session = get_session_key(task, find_last_run(context, task.task_id))
     running = context.live.running_work.get(session, ())

@@ -39,7 +39,7 @@ _GREETING_SECONDS: Final = 5.0
 """Seconds in which an app-server that runs must greet."""
 _CLOSE_SECONDS: Final = 1.0
 """Seconds that it has to close the connection."""
-_UNCONFIRMED: Final = "Codex was sent it, and did not confirm it."
+_NO_ANSWER_NOTE: Final = "Codex was sent it, and did not confirm it."
 _LINE_BYTES: Final = 8 * 1024 * 1024
 """Longest answer: the list of a thread's messages."""
 _CLIENT: Final[Mapping[str, Any]] = {
@@ -120,7 +120,7 @@ class QueueTransport:
             raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
         except (TimeoutError, EOFError, ConnectionError, ConnectionClosed) as error:
             if delivery.is_sent:  # an idle thread may have taken it from its queue by now
-                return WakeReceipt(delivered_at=datetime.now(UTC), note=_UNCONFIRMED)
+                return WakeReceipt(delivered_at=datetime.now(UTC), note=_NO_ANSWER_NOTE)
             if isinstance(error, TimeoutError):
                 raise WakeUndelivered(f"Codex gave no answer within {self._seconds:g} s.") from None
             raise WakeUndelivered(

@@ -11,6 +11,7 @@ from typing import Any, Final
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
+    PLUGIN,
     HostSetupFailed,
     McpHost,
     build_claude_host,
@@ -54,7 +55,9 @@ def _check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
             cure = f"Run: taskmem setup {name}{how}"
             try:
                 server = host.find_own_server(host.text)
-                if server is not None:
+                if host.has_plugin:
+                    yield _check_plugin(name, host, cure, describe_path(environ), server)
+                elif server is not None:
                     yield _check_host(name, host, server, cure, describe_path(environ))
             except (HostSetupFailed, NotOurs, OSError) as error:
                 yield _build_row(name, DoctorState.WARN, f"{host.name}: {error}", None)
@@ -87,6 +90,20 @@ def _check_host(
     return _build_row(
         name, DoctorState.OK, f"{has}, the hooks and the skill. {host.wake_note}", None
     )
+
+
+def _check_plugin(
+    name: str, host: McpHost, cure: str, lacks: str | None, server: Mapping[str, Any] | None
+) -> DoctorRow:
+    """Check a host with our plug-in; `server`: set-up has put in the same a second time."""
+    has = f"{host.name} has the plug-in {PLUGIN}"
+    if server is not None:
+        twice = f"{has}, and what taskmem setup {name} puts in: each hook is called twice."
+        return _build_row(name, DoctorState.WARN, twice, f"{cure} --remove")
+    if lacks is not None:
+        unfound = f"{has}, which does not find the command taskmem."
+        return _build_row(name, DoctorState.WARN, unfound, lacks)
+    return _build_row(name, DoctorState.OK, f"{has}. {host.wake_note}", None)
 
 
 def _build_row(name: str, state: DoctorState, detail: str, cure: str | None) -> DoctorRow:

@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from taskmem_mcp_hosts import hook_entries
-from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
+from taskmem_mcp_hosts.config_files import (
+    ClaudeJson,
+    Format,
+    Toml,
+    Unreadable,
+    parse_json,
+    to_object,
+)
 from taskmem_program import OWN_PROGRAM
 from taskmem_setup import (
     SERVER,
@@ -40,6 +47,14 @@ from taskmem_setup import (
 
 _OWN_VARIABLES: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS", "CODEX_HOME")
 """Environment variables that we set in an entry."""
+
+PLUGIN: Final = "taskmem-mcp@openclaw-taskmem"
+"""Name of our plug-in in the hosts' own commands."""
+
+_HOOKS_READ: Final = (
+    "The hooks give the daemon on this machine every prompt and every call of a tool; SECURITY.md "
+    "says what of it is kept."
+)
 
 
 class HostSetupFailed(Exception):
@@ -67,7 +82,7 @@ class McpHost(NamedTuple):
     """Folders that we may have created, innermost first."""
     format: Format
     when_closed: str
-    """A clause on what becomes of a wake for a closed session."""
+    """A sentence on what becomes of a wake for a closed session."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
     variables: Mapping[str, str] = {}
@@ -78,7 +93,7 @@ class McpHost(NamedTuple):
     @property
     def wake_note(self) -> str:
         """A sentence on how its agents are woken."""
-        return f"{self.name} is woken in the session that asked; {self.when_closed}."
+        return f"{self.name} is woken in the session that asked. {self.when_closed}"
 
     @property
     def text(self) -> str:
@@ -99,6 +114,21 @@ class McpHost(NamedTuple):
         with suppress(OSError):
             ours = {self.file.name, self.hooks.name, self.skill.skills.name}
             return any(each.name not in ours for each in self.own.iterdir())
+        return False
+
+    @property
+    def has_plugin(self) -> bool:
+        """True if the host's own commands have installed our plug-in, which does what set-up does.
+
+        Raises:
+            HostSetupFailed: A file of the host cannot be read.
+        """
+        with suppress(Unreadable):
+            settings = to_object(parse_json(_read_text(self.hooks)).get("enabledPlugins"))
+            if settings.get(PLUGIN):
+                return True
+            plugins = to_object(self.format.read(self.text).get("plugins"))
+            return PLUGIN in plugins and to_object(plugins[PLUGIN]).get("enabled") is not False
         return False
 
     def find_own_server(self, text: str) -> Mapping[str, Any] | None:
@@ -210,7 +240,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         load_skill(folder / "skills"),
         (folder / "skills", folder),
         ClaudeJson(),
-        when_closed="one that is closed is told when it is opened again",
+        when_closed="One that is closed is told when it is opened again.",
         consent="You are asked before the first call of each tool there; answer that it need not "
         "ask again, or an agent that is woken while you are away waits for you."
         if project is None
@@ -235,11 +265,11 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
         Toml(),
-        when_closed="of one that is closed, its server in the background may begin the turn",
+        when_closed="If it is closed, Codex may begin the turn in the background.",
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
-        variables={"CODEX_HOME": str(own.absolute())} if moved else {},
+        variables={"CODEX_HOME": str(own.absolute())} if moved and project is None else {},
         hooks_consent="It runs the hooks only once you trust them: it asks at its next start, and "
         "/hooks shows them; until then it skips them without a word.",
     )
@@ -266,9 +296,12 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
     """Return a note if agents cannot find the command `taskmem`; None: they can."""
     if shutil.which("taskmem", path=environ.get("PATH")):
         return None
+    # pipx links the command into this folder; its environment has a Python of its own.
+    links = Path(environ.get("PIPX_BIN_DIR") or Path.home() / ".local" / "bin")
+    folder = links if (links / "taskmem").exists() else Path(sys.executable).parent
     return (
         "taskmem is not on your PATH, and agents are told to run it by that name: add "
-        f"{Path(sys.executable).parent} to it."
+        f"{folder} to it."
     )
 
 
@@ -278,7 +311,9 @@ def make_entry(
     """Return our entry, with a host's `variables`; others' additions to the existing one stay."""
     # Hosts may run in the environment of a project, or from an image with a Python of its own.
     program, *arguments = OWN_PROGRAM
-    env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env")), **(variables or {})}
+    kept = {**to_object((there or {}).get("env"))}
+    kept.pop("CODEX_HOME", None)  # of another time
+    env = {"TASKMEM_TOOLS": TOOLS, **kept, **(variables or {})}
     if find_home() != find_usual_home():
         env["TASKMEM_HOME"] = str(find_home())
     elif _find_kept_home(there) is None:
@@ -323,6 +358,11 @@ def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]
     """
     before, hooks_before = host.text, _read_text(host.hooks)
     there = host.find_own_server(before)
+    if there is None and host.has_plugin:
+        return [
+            f"{host.name} has the plug-in {PLUGIN}, which does the same; nothing was changed.",
+            host.wake_note,
+        ]
     entry = make_entry(there, host.variables)
     after, in_place = host.put(before, entry), host.skill.in_place
     command = _build_hook_command(entry)
@@ -349,7 +389,21 @@ def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]
     if not host.is_installed(environ.get("PATH")):
         done = f"{host.name} will find {where} once it is installed. {host.consent}"
     consent = [host.hooks_consent] if host.hooks_consent and hooks_before != hooks_after else []
-    return [done.rstrip(), *consent, *kept, *home, host.wake_note]
+    return [done.rstrip(), _HOOKS_READ, *consent, *kept, *home, host.wake_note]
+
+
+def is_in_place(host: McpHost) -> bool:
+    """Return whether set-up would change nothing of a host.
+
+    Raises:
+        HostSetupFailed: A file is broken, or belongs to others.
+    """
+    before = host.text
+    there = host.find_own_server(before)
+    if there is None:
+        return host.has_plugin
+    entry = make_entry(there, host.variables)
+    return host.put(before, entry) == before and host.skill.in_place and host.has_hooks(entry)
 
 
 def _build_hook_command(entry: Mapping[str, Any]) -> str:
@@ -418,7 +472,7 @@ def _format_difference(host: McpHost, before: str, after: str) -> list[str]:
     """Return a diff of our own entry only; the rest of the file may contain secrets."""
     path = f"{host.file} ({SERVER})"
     old, new = (_format_entry(host, host.find_own_server(text)) for text in (before, after))
-    return list(difflib.unified_diff(old, new, path, path, lineterm=""))
+    return list(difflib.unified_diff(old, new, f"{path}, now", f"{path}, then", lineterm=""))
 
 
 def _format_entry(host: McpHost, entry: Mapping[str, Any] | None) -> list[str]:

@@ -43,6 +43,14 @@ class _HostCommand(click.Command):
         host = HOSTS[str(self.name)](environ, None)
         return host.name if host.is_installed(environ.get("PATH")) else None
 
+    def is_set_up(self, environ: Mapping[str, str]) -> bool:
+        """Return whether the host has all that set-up puts in, or the plug-in instead."""
+        from taskmem_mcp_hosts.doctor import HOSTS
+        from taskmem_mcp_hosts.hosts import is_in_place
+
+        with _explain_errors():
+            return is_in_place(HOSTS[str(self.name)](environ, None))
+
 
 @click.command(cls=_HostCommand)
 @_add_options

@@ -744,7 +744,7 @@ class TerminalRuleJudge:
         if not view.over:
             return seen
         sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
-        over = f"Nothing more will come, so {_clip_line(sides)} can no longer hold."
+        over = f"Nothing more will come, so “{_clip_line(sides)}” can no longer hold."
         return f"{over} {seen}".rstrip()
 
 

@@ -79,8 +79,9 @@ def test_at_a_terminal_enter_sets_up_each_host_found(
     assert list_written(user) == ["claude", "codex"]
     assert "Set up Claude Code: the MCP server" in told.text
     assert "Recommended: yes" in told.text
-    again = setup(answers="\n\n")
-    assert again.text.count("Everything is in place; nothing was changed.") == 2
+    again = setup()
+    assert again.status == 0, again.text
+    assert again.text == "Claude Code is set up.\n\nCodex is set up.\n\n"
 
 
 def test_a_host_that_is_declined_is_left_out(

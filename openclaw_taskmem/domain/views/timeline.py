@@ -292,7 +292,7 @@ def _tell_verdict(row: Data) -> str:
 _FINDINGS: Final = {"verified": "tested, and found to be so", "refuted": "tested, and not so"}
 _VERDICTS: Final = {
     ("file", "verified"): "exists, is not empty, and was created or changed during the task",
-    ("file", "refuted"): "is missing, empty, older than the task, or another file",
+    ("file", "refuted"): "was not found as the task needs it",
     ("command", "verified"): "ended well",
     ("command", "refuted"): "did not end well",
     ("url", "verified"): "answers",

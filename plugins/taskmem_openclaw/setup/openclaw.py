@@ -614,7 +614,7 @@ def format_difference(move: SetupPlan) -> str:
         json.dumps(_mask_untouched(each, patch), indent=2, ensure_ascii=False).splitlines()
         for each in (move.now, move.wanted)
     )
-    return "\n".join(difflib.unified_diff(old, new, path, path, lineterm=""))
+    return "\n".join(difflib.unified_diff(old, new, f"{path}, now", f"{path}, then", lineterm=""))
 
 
 def _run_plan(move: SetupPlan) -> bool:

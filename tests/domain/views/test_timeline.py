@@ -123,8 +123,8 @@ def test_on_one_line_the_results_of_an_entry_stand_apart() -> None:
         {"kind": "command", "subject": "build", "verdict": "verified"},
     ]
     assert tell_event(an_entry(events.EVIDENCE_CHECKED, checked=rows)) == (
-        "Task memory looked at what was made: a.md: is missing, empty, older than the task, or "
-        "another file; build: ended well"
+        "Task memory looked at what was made: a.md: was not found as "
+        "the task needs it; build: ended well"
     )
 
 

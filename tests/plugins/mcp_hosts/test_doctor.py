@@ -66,6 +66,20 @@ def test_there_is_a_row_for_each_host_that_is_set_up(environ):
         assert "is woken in the session that asked" in row.detail
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_plug_in_counts_as_set_up_and_both_are_warned_of(environ, twice):
+    if twice:
+        set_up(environ, "claude")
+    settings = Path(environ["HOME"]) / ".claude" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    there = json.loads(settings.read_text()) if twice else {}
+    settings.write_text(json.dumps({**there, "enabledPlugins": {hosts.PLUGIN: True}}))
+    row = rows(environ)["hosts.claude"]
+    assert row.state is (WARN if twice else OK)
+    assert ("each hook is called twice" in row.detail) is twice
+    assert row.cure == ("Run: taskmem setup claude --remove" if twice else None)
+
+
 def entry(environ):
     """The server's entry, as a test is to change it."""
     set_up(environ, "claude")

@@ -190,6 +190,36 @@ def test_who_does_not_find_taskmem_by_its_name_is_told(setup, tmp_path):
     assert said not in setup("claude").text
 
 
+def test_under_pipx_the_folder_of_its_links_is_named(setup, user):
+    links = user / ".local" / "bin"
+    links.mkdir(parents=True)
+    (links / "taskmem").touch()
+    assert f"add {links} to it." in setup("claude").text
+
+
+def install_plugin(user, host):
+    """Write what the host's own plug-in command writes."""
+    file, text = {
+        "claude": (".claude/settings.json", '{"enabledPlugins": {"%s": true}}'),
+        "codex": (".codex/config.toml", '[plugins."%s"]\nenabled = true\n'),
+    }[host]
+    (user / file).parent.mkdir(exist_ok=True)
+    (user / file).write_text(text % hosts.PLUGIN)
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_a_host_with_the_plug_in_is_not_set_up_beside_it(setup, user, host):
+    install_plugin(user, host)
+    said = setup(host).text
+    assert f"has the plug-in {hosts.PLUGIN}, which does the same; nothing was changed." in said
+    assert "has no trace of taskmem" in setup(host, "--remove").text
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_the_hooks_of_a_host_are_explained(setup, host):
+    assert "every prompt and every call of a tool" in setup(host).text
+
+
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
 def test_a_dry_run_shows_what_would_change_and_no_secret(setup, user, host, file, skills):
     place = user / file

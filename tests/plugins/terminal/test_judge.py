@@ -607,7 +607,7 @@ def test_what_can_no_longer_hold_is_said_to_be_so():
     found = rule_on('"x" appears or fails', "fine\n", exit_status=0, **ENDED)
     assert found.met is NO
     assert found.observation == (
-        'Nothing more will come, so "x" appears or fails can no longer hold. Last line: "fine"'
+        'Nothing more will come, so “"x" appears or fails” can no longer hold. Last line: "fine"'
     )
 
 
