@@ -3,6 +3,7 @@
 Hosts start one relay per session and sometimes leak it, so it is small, buffers little, and ends
 when its stdin does. It answers by itself only if the daemon cannot: when a line is too long, when
 the daemon is gone, and, so that no host waits for a daemon that starts, what begins a session.
+The daemon's requests pass to the host, but for `taskmem/post`, which `socket_posts` answers.
 
 The two directions do not wait for each other. Otherwise a host and a daemon that both write before
 they read would deadlock.

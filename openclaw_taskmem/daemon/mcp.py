@@ -82,11 +82,11 @@ class _LinesIn:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        take_answer: Callable[[bytes], bool] = lambda _: False,
+        take_answer: Callable[[bytes], bool],
     ) -> None:
         """Read from `reader`, and refuse what is no request on `writer`.
 
-        `take_answer` takes a line by which the relay answers the daemon, and returns whether it is.
+        `take_answer`: as for `serve_host`.
         """
         self._reader = reader
         self._writer = writer
@@ -182,10 +182,6 @@ class _Questions(Protocol):
         """Return the open question of a task; None: there is none."""
         ...
 
-    def take_answer(self, line: bytes) -> bool:
-        """Take a line if the relay answers the daemon by it; return whether it does."""
-        ...
-
 
 _OPEN_WAIT: Final = "smart_wait"
 """The tool that is answered as a task."""
@@ -219,10 +215,17 @@ def load_sdk() -> None:
 
 
 async def refuse_host(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    why: TaskmemError,
+    *,
+    take_answer: Callable[[bytes], bool],
 ) -> None:
-    """Answer each request of a host with an error, until it disconnects."""
-    async for line in _LinesIn(reader, writer):
+    """Answer each request of a host with an error, until it disconnects.
+
+    `take_answer`: as for `serve_host`.
+    """
+    async for line in _LinesIn(reader, writer, take_answer):
         call = json.loads(line)
         if {"id", "method"} <= call.keys():
             writer.write(build_refusal(call["id"], why.name, str(why)))
@@ -235,12 +238,17 @@ async def serve_host(
     call_tool: _CallTool,
     questions: _Questions,
     tools: Sequence[Tool],
+    *,
+    take_answer: Callable[[bytes], bool],
 ) -> None:
-    """Serve one host with the given tools, until it disconnects."""
+    """Serve one host with the given tools, until it disconnects.
+
+    `take_answer` takes a line by which the relay answers the daemon, and returns whether it is.
+    """
     from mcp.server.stdio import stdio_server
 
     server = _build_server(call_tool, questions, tools)
-    lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer, questions.take_answer))
+    lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer, take_answer))
     lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

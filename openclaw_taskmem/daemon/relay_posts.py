@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from typing import Any, Final
 
 from openclaw_taskmem.mcp_lines import POST
 
 _PREFIX: Final = f"{POST}/"
 """Begins the id of each request to a relay."""
+_GOOD_SECONDS: Final = 12.0
+"""Seconds for which a request is good; a relay refuses it later, as it may be repeated then."""
 _ANSWER_SECONDS: Final = 15.0
-"""Seconds in which a relay must answer; it gives up earlier."""
+"""Seconds in which a relay must answer."""
 
 
 class RelayPosts:
     """The requests to one relay, on the event loop of its connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        """Write the requests to `writer`."""
+    def __init__(self, writer: asyncio.StreamWriter, is_read: asyncio.Event) -> None:
+        """Write the requests to `writer`, once `is_read` says that answers are read."""
         self._writer = writer
+        self._is_read = is_read
         self._loop = asyncio.get_running_loop()
-        self._count = 0
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     async def post(self, path: str, text: str, seconds: float) -> bool:
@@ -34,14 +37,15 @@ class RelayPosts:
         return await asyncio.wrap_future(call)
 
     async def _post(self, path: str, text: str, seconds: float) -> bool:
-        self._count += 1
-        number = f"{_PREFIX}{self._count}"
+        number = f"{_PREFIX}{secrets.token_hex(8)}"  # no other connection has it
         answer = self._answers[number] = self._loop.create_future()
-        params = {"path": path, "text": text, "seconds": seconds}
+        until = self._loop.time() + _GOOD_SECONDS  # the relay has the same clock
+        params = {"path": path, "text": text, "seconds": seconds, "until": until}
         asked = {"jsonrpc": "2.0", "id": number, "method": POST, "params": params}
-        self._writer.write(json.dumps(asked).encode() + b"\n")
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
+                await self._is_read.wait()
+                self._writer.write(json.dumps(asked).encode() + b"\n")
                 told = await answer
         finally:
             del self._answers[number]

@@ -270,16 +270,18 @@ class SocketServer:
             connection=object(),
             variables=variables,
         )
-        call, posts = partial(self._dispatch_tool_call, host), RelayPosts(writer)
+        posts = RelayPosts(writer, self.speaks_mcp)
+        take = posts.take_answer
         self._dispatcher.add_relay(host, posts.post if opening.get("posts") is True else None)
         noting = asyncio.create_task(self._dispatcher.note_session(host))
         try:
             await self.speaks_mcp.wait()
             if self.lacks_mcp is not None:
-                await mcp.refuse_host(reader, writer, self.lacks_mcp)
+                await mcp.refuse_host(reader, writer, self.lacks_mcp, take_answer=take)
                 return
-            questions = _HostQuestions(self._dispatcher, host, posts)
-            await mcp.serve_host(reader, writer, call, questions, tools)
+            call = partial(self._dispatch_tool_call, host)
+            questions = _HostQuestions(self._dispatcher, host)
+            await mcp.serve_host(reader, writer, call, questions, tools, take_answer=take)
         finally:
             noting.cancel()
             posts.close()
@@ -400,7 +402,6 @@ class _HostQuestions(NamedTuple):
 
     dispatcher: Dispatcher
     host: RelayHost
-    posts: RelayPosts
 
     def poll_wait(
         self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
@@ -415,10 +416,6 @@ class _HostQuestions(NamedTuple):
     def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
         """Return the open question of a task; None: there is none."""
         return self.dispatcher.find_question(task_id)
-
-    def take_answer(self, line: bytes) -> bool:
-        """Take a line if the relay answers the daemon by it; return whether it does."""
-        return self.posts.take_answer(line)
 
 
 async def _read_variables(reader: asyncio.StreamReader, names: Sequence[str]) -> dict[str, str]:

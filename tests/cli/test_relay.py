@@ -4,6 +4,8 @@ import re
 import select
 import socket
 import threading
+import time
+from contextlib import suppress
 from types import SimpleNamespace
 from unittest.mock import create_autospec
 
@@ -765,35 +767,63 @@ def test_a_daemon_is_started_for_the_first_request(home, tmp_path, monkeypatch):
 # --- what the daemon has it write ---------------------------------------------------
 
 
-def ask_post(path):
-    params = {"path": str(path), "text": "hello\n", "seconds": PATIENCE}
+def ask_post(path, **other):
+    until = time.monotonic() + PATIENCE
+    params = {"path": str(path), "text": "hello\n", "seconds": PATIENCE, "until": until, **other}
     return {"jsonrpc": "2.0", "id": f"{POST}/1", "method": POST, "params": params}
 
 
+@pytest.fixture
+def inbox(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "inbox"))
+        listening.listen()
+        listening.settimeout(PATIENCE)
+        yield listening
+
+
 @both_protocols
-def test_what_the_daemon_asks_for_is_written_and_answered(host, daemon, tmp_path, protocol):
+def test_what_the_daemon_asks_for_is_written_and_answered(host, daemon, inbox, protocol):
     fake = daemon(silent_but_for(*HELLOS, "tools/call"))
     host.greet(protocol)
     until_heard(fake, HELLOS[PROTOCOLS.index(protocol)])
     asking = fake.next_connection()
-    with socket.socket(socket.AF_UNIX) as inbox:
-        inbox.bind(str(tmp_path / "inbox"))
-        inbox.listen()
-        inbox.settimeout(PATIENCE)
-        asking.say(ask_post(tmp_path / "inbox"))
-        connection, _ = inbox.accept()
-        host.ask(1)
-        assert host.hear()["id"] == 1, "nothing else waits for it"
-        with connection, connection.makefile() as lines:
-            assert [*lines] == ["hello\n"]
+    asking.say(ask_post(inbox.getsockname()))
+    connection, _ = inbox.accept()
+    host.ask(1)
+    assert host.hear()["id"] == 1, "nothing else waits for it"
+    with connection, connection.makefile() as lines:
+        assert [*lines] == ["hello\n"]
     assert until_answered(fake) == {"closed": True}
 
 
-def test_why_nothing_was_written_is_told(host, daemon, tmp_path):
-    fake = daemon(silent_but_for(*HELLOS, "tools/call"))
+def test_an_end_that_never_stops_is_given_up(host, daemon, inbox):
+    fake = daemon(silent_but_for(*HELLOS))
     host.greet()
-    fake.next_connection().say(ask_post(tmp_path / "gone"))
-    assert until_answered(fake)["message"] == "No such file or directory"
+    fake.next_connection().say(ask_post(inbox.getsockname(), seconds=0.1))
+    connection, _ = inbox.accept()
+    with connection, suppress(ConnectionError):
+        while True:
+            connection.sendall(b"more")
+    assert until_answered(fake) == {"closed": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "why"),
+    [
+        ("gone", {}, "No such file or directory"),
+        ("file", {}, "it is no socket of this user"),
+        ("inbox", {"until": 0}, "its relay came too late"),
+        ("inbox", {"newer": 1}, "unexpected keyword argument 'newer'"),
+    ],
+)
+def test_why_nothing_was_written_is_told(host, daemon, inbox, tmp_path, *, name, other, why):
+    (tmp_path / "file").touch()
+    fake = daemon(silent_but_for(*HELLOS))
+    host.greet()
+    fake.next_connection().say(ask_post(tmp_path / name, **other))
+    assert why in until_answered(fake)["message"]
+    assert not select.select([inbox], [], [], 0)[0]
 
 
 def until_answered(fake):

@@ -595,7 +595,7 @@ async def test_a_session_that_connects_is_told_at_once_what_failed(
     failed = a_wake(session_key="s-1", host=f"mcp:{CLIENT}", last_error="closed", due_at=later)
     world.context.commit(Change(wakes=(failed,)))
     host = RelayHost(client=CLIENT, connection=object(), variables={SESSION: "s-1"})
-    dispatcher.add_relay(host)
+    dispatcher.add_relay(host, None)
 
     await dispatcher.note_session(host)
 

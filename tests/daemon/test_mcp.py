@@ -273,13 +273,18 @@ def test_each_odd_request_of_a_host_is_answered_once(daemon):
     assert "Traceback" not in daemon.log.text
 
 
+async def refuse(reader, writer):
+    lacks = SdkUnavailable(ImportError("no mcp"))
+    await refuse_host(reader, writer, lacks, take_answer=lambda _: False)
+
+
 async def test_without_the_sdk_a_long_blank_line_ends_nothing():
     reader = asyncio.StreamReader(limit=MOST_BYTES)
     reader.feed_data(b" " * 300_000 + b'\n{"id":2,"method":"ping"}\n')
     reader.feed_eof()
     writer = create_autospec(asyncio.StreamWriter, instance=True)
 
-    await refuse_host(reader, writer, SdkUnavailable(ImportError("no mcp")))
+    await refuse(reader, writer)
 
     [answer] = [json.loads(call.args[0]) for call in writer.write.call_args_list]
     assert (answer["id"], "its SDK did not load" in answer["error"]["message"]) == (2, True)
@@ -297,9 +302,7 @@ async def test_refusals_that_nobody_reads_take_no_memory():
         await read.wait()
 
     writer.drain.side_effect = drain
-    serving = asyncio.create_task(
-        refuse_host(reader, writer, SdkUnavailable(ImportError("no mcp")))
-    )
+    serving = asyncio.create_task(refuse(reader, writer))
     await asyncio.wait(
         {serving, asyncio.create_task(waiting.wait())}, return_when="FIRST_COMPLETED"
     )

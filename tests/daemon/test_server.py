@@ -53,10 +53,13 @@ def make_dispatcher() -> Mock:
     return dispatcher
 
 
-async def open_line(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_line(
+    home: Home, *, posts: bool = False
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a relay's connection."""
     reader, writer = await asyncio.open_unix_connection(home.socket)
-    writer.write(b'{"taskmem": 1, "face": "mcp"}\n')
+    opening = {"taskmem": 1, "face": "mcp", "posts": posts}
+    writer.write(json.dumps(opening).encode() + b"\n")
     assert b"pid" in await reader.readline()
     return reader, writer
 
@@ -67,7 +70,7 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
     reached = asyncio.Event()
     loaded: list[bool] = []
 
-    async def serve(*_: object) -> None:
+    async def serve(*_: object, **__: object) -> None:
         loaded.append(entrance.speaks_mcp.is_set())
         reached.set()
 
@@ -126,6 +129,25 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     await entrance.close(0)
 
 
+async def test_a_relay_that_is_refused_for_lack_of_the_sdk_may_post(home: Home) -> None:
+    dispatcher, noted = make_dispatcher(), asyncio.get_running_loop().create_future()
+    dispatcher.add_relay.side_effect = lambda _, post: noted.set_result(post)
+    home.prepare()
+    entrance = server.SocketServer(dispatcher, lambda _: None)
+    entrance.lacks_mcp = mcp.SdkUnavailable(ImportError("broken"))
+    entrance.speaks_mcp.set()
+    await entrance.open(home.socket)
+    reader, writer = await open_line(home, posts=True)
+    asking = asyncio.create_task((await noted)("/inbox", "hello", 1.0))
+
+    asked = json.loads(await reader.readline())
+    writer.write(json.dumps({"id": asked["id"], "result": {"closed": True}}).encode() + b"\n")
+
+    assert await asking is True
+    writer.close()
+    await entrance.close(0)
+
+
 async def test_the_sdk_is_loaded_once_the_first_relay_comes(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +182,7 @@ async def test_only_a_failure_before_the_daemon_ends_is_logged(
 ) -> None:
     serving = asyncio.Event()
 
-    async def fail_at_end(reader: asyncio.StreamReader, *_: object) -> None:
+    async def fail_at_end(reader: asyncio.StreamReader, *_: object, **__: object) -> None:
         serving.set()
         try:
             await reader.read()

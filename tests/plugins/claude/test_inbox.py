@@ -72,14 +72,19 @@ class Visit(socketserver.StreamRequestHandler):
 class Sessions:
     """Plays `LiveSessions`, of which each key is the same session."""
 
-    def __init__(self, variables: dict[str, str] | None) -> None:
+    def __init__(
+        self, variables: dict[str, str] | None, posted: bool | OSError | None = None
+    ) -> None:
         self._variables = variables
+        self._posted = posted
 
     def find_variables(self, _session_key: str | None) -> dict[str, str] | None:
         return self._variables
 
     async def post(self, *_: object) -> bool | None:
-        return None
+        if isinstance(self._posted, OSError):
+            raise self._posted
+        return self._posted
 
 
 @pytest.fixture
@@ -88,8 +93,9 @@ def session() -> Iterator[Session]:
         yield opened
 
 
-def deliver(variables: dict[str, str] | None) -> WakeReceipt:
-    return asyncio.run(InboxTransport(Sessions(variables)).deliver(a_wake(session_key=KEY)))
+def deliver(variables: dict[str, str] | None, posted: bool | OSError | None = None) -> WakeReceipt:
+    transport = InboxTransport(Sessions(variables, posted))
+    return asyncio.run(transport.deliver(a_wake(session_key=KEY)))
 
 
 class AnySession(Sessions):
@@ -136,6 +142,25 @@ def test_a_session_that_does_not_read_yet_is_noted(monkeypatch: pytest.MonkeyPat
     assert deliver(session.variables).note == "Claude Code has not read it yet."
     session.kill()
     session.remove()
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_what_its_relay_has_written_is_not_written_again(session, read):
+    assert (deliver(session.variables, read).note is None) is read
+    assert session.texts == []
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ConnectionResetError(None, "its relay has ended"), "its relay has ended"),
+        (TimeoutError(), "it does not answer"),
+    ],
+)
+def test_what_its_relay_could_not_write_is_not_delivered(session, error, why):
+    with pytest.raises(WakeUndelivered, match=rf"took no message \({why}\)"):
+        deliver(session.variables, error)
+    assert session.texts == []
 
 
 def test_no_token_is_sent_to_what_is_no_socket_of_ours(tmp_path: Path):
