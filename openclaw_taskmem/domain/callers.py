@@ -350,8 +350,8 @@ def find_unreached(
         now: The present instant.
         reached: Whether a transport reaches that agent.
     """
-    kind, _, name = (host or "").partition(":")
-    client = name if kind in (MCP, SHELL) else ""
+    kind = (host or "").partition(":")[0]
+    client = _title_host(host) if kind in (MCP, SHELL) else ""
     tell = f"Tell {client or 'an agent'} yourself to go on with {task_id}."
     if not reached:
         why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"

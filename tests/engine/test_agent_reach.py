@@ -48,7 +48,7 @@ def act(world: World, task: str, action: UserAction, **given: Any) -> str:
 @pytest.mark.parametrize(
     ("caller", "before", "why", "who"),
     [
-        (CLAUDE, "at_work", "nothing here can wake claude-code", "claude-code"),
+        (CLAUDE, "at_work", "nothing here can wake Claude Code", "Claude Code"),
         (SCRIPT, "idle", "no agent is known that can be woken", "an agent"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_run_that_its_client_has_left_needs_the_user(world: World) -> None:
     line = read_line(world, task)
 
     assert line.section == "needs_you"
-    assert line.says.startswith("waits for its agent, and nothing here can wake claude-code. Tell")
+    assert line.says.startswith("waits for its agent, and nothing here can wake Claude Code. Tell")
 
 
 def test_a_run_that_is_queued_for_a_role_needs_nobody(world: World) -> None:
