@@ -135,8 +135,9 @@ class QueueTransport:
 
     def _find_environ(self, session_key: str | None) -> Mapping[str, str]:
         """Return the environment for a thread, whose home may be another than the daemon's."""
-        told = (self._sessions and self._sessions.find_variables(session_key)) or {}
-        return {**self._environ, HOME: told[HOME]} if told.get(HOME) else self._environ
+        told = self._sessions.find_variables(session_key) if self._sessions else None
+        home = (told or {}).get(HOME)
+        return {**self._environ, HOME: home} if home else self._environ
 
     @asynccontextmanager
     async def _open_server(self, environ: Mapping[str, str]) -> AsyncGenerator[_AppServer]:
