@@ -227,6 +227,8 @@ class Play:
         self.ended: dict[str, str] = {}
         """By mark: what was killed around its event."""
         self.kills: Counter[str] = Counter()
+        self.compared: list[str] = []
+        """The marks whose order was looked at: told in time, after a kill that closed theirs."""
         self.disordered: list[str] = []
         self.late: list[str] = []
         """The marks that were not told within the time of their round."""
@@ -252,6 +254,7 @@ class Play:
         for seat in closed if what in ("host", "session") else ():
             due = [mark for mark in after if mark.startswith(seat) and mark not in late]
             came = [mark for mark in dict.fromkeys(self.agents.order[seat]) if mark in due]
+            self.compared += due
             self.disordered += due if came != due else []
 
     def finish(self, place: Terminals | Chats, seats: Sequence[str]) -> None:
@@ -352,7 +355,7 @@ def kill_hosts() -> Iterator[Figure | str]:
         yield count_of(f"{what} lost", sum(not told[mark] for mark in play.ended), waits)
         yield count_of(f"{what} told twice", len(agents.again), waits)
         yield count_of(f"{what} told to another session", len(agents.strays), waits)
-        yield count_of(f"{what} told out of order", len(play.disordered), waits)
+        yield count_of(f"{what} told out of order", len(play.disordered), len(play.compared))
         cut = {mark for mark in play.ended if told[mark] > 1} - agents.again
         yield (
             f"{name}: {dict(play.kills)}. {len(play.late)} ends came after more than 20 s, and "

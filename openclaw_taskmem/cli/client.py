@@ -27,6 +27,10 @@ _PROTOCOL: Final = 1
 _OPENING_SECONDS: Final = 15.0
 """Seconds in which a daemon must answer the opening: as long as it may take to start."""
 
+_OTHER_SERVER: Final = (
+    "Something that is not a taskmem daemon answers on its socket. Run `taskmem status`."
+)
+
 
 class LinkError(Exception):
     """The daemon cannot be reached, or it refused.
@@ -74,9 +78,13 @@ class Link:
         self._last_id = 0
         _check_peer(sock)
         answer = self._open(client_kind)
-        self.pid: Final = int(answer["pid"])
+        try:
+            pid, version = int(answer["pid"]), str(answer["version"])
+        except (LookupError, TypeError, ValueError):
+            raise _build_absence_error(_OTHER_SERVER) from None
+        self.pid: Final = pid
         """The daemon's process id."""
-        self.version: Final = str(answer["version"])
+        self.version: Final = version
         """The daemon's version, which may differ from ours after an upgrade."""
         if client_kind == "mcp" and (names := answer.get("variables")) is not None:
             told = {name: os.environ[name] for name in names if name in os.environ}
@@ -180,10 +188,7 @@ class Link:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise _build_absence_error(
-                "Something that is not a taskmem daemon answers on its socket. Run "
-                "`taskmem status`.",
-            )
+            raise _build_absence_error(_OTHER_SERVER)
         return cast("dict[str, Any]", answer)
 
     def _wait_at_most(self, due: float | None) -> None:

@@ -2,7 +2,8 @@
 
 The host waits for it, so it is small: it passes the event to the daemon and prints the answer. It
 never fails, and never starts a daemon: without an answer the host goes on as if it had no hook.
-What tells the daemon which messages an agent has had, it is told once it answers again.
+If a daemon that was killed or is slow misses the start of a session, a prompt or the end of a turn,
+a process in the background tells it once it answers.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from openclaw_taskmem.home import Home, HomeRefused, locate_home
 LIMIT_SECONDS: Final = 0.5
 """Time limit for the daemon's answer."""
 LATE_SECONDS: Final = 60
-"""Time in which a daemon that was killed is told what it missed."""
+"""Time in which such a daemon is told what it missed."""
 _RETRY_SECONDS: Final = 0.25
 _NO_DAEMON: Final = "daemon_unavailable"
 _TOLD_LATE: Final = ("SessionStart", "UserPromptSubmit", "Stop")
-"""The events that are told later."""
+"""The events that are then told: they say which messages an agent has had."""
 _LONGEST_TEXT: Final = 10_000
 """Characters of a text in a tool call that are passed on; those in a list share them."""
 _PATCH_MARK: Final = "*** "
@@ -43,24 +44,20 @@ class _OutOfTime(BaseException):
 
 def run_hook(environ: Mapping[str, str]) -> int:
     """Read an event from stdin and print what the daemon answers; return the exit status 0."""
-    home, event = None, None
+    home, event, began = None, None, _monotonic()
     try:
         event = _shorten_call(json.loads(sys.stdin.buffer.read()))
         home = locate_home(environ)
         if not home.find_socket(environ).exists():
             return 0  # no daemon runs
-        signal.signal(signal.SIGALRM, _end_call)
-        signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
-        with connect(home) as link:
-            answer = link.call("hook", {"event": event})
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        answer = _call_in_time(home, event)
     except _OutOfTime:
         _say(f"the daemon did not answer within {LIMIT_SECONDS:g} s.")
-        _tell_later(home, event)
+        _tell_later(home, event, began)
     except LinkError as error:
         _say(str(error))
         if error.name == _NO_DAEMON:
-            _tell_later(home, event)
+            _tell_later(home, event, began)
     except HomeRefused as error:
         _say(str(error))
     except (ValueError, RecursionError, OSError) as error:
@@ -71,11 +68,35 @@ def run_hook(environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _tell_later(home: Home | None, event: Any) -> None:  # noqa: ANN401 - of the host
-    """Have a process of its own tell the daemon an event, whose answer nobody waits for."""
+def _call_in_time(home: Home, event: object) -> object:
+    """Return the daemon's answer to an event; `_OutOfTime` ends it, and nothing after it."""
+    signal.signal(signal.SIGALRM, _end_call)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
+    try:
+        with connect(home) as link:
+            return link.call("hook", {"event": event})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _tell_later(home: Home | None, event: object, began: float) -> None:
+    """Have a process of its own tell the daemon an event, whose answer nobody waits for.
+
+    `began`: when the event was. Without room for another process the event is lost.
+    """
     fields = cast("dict[str, Any]", event) if isinstance(event, dict) else {}
-    if home is None or fields.get("hook_event_name") not in _TOLD_LATE or os.fork():
+    if home is None or fields.get("hook_event_name") not in _TOLD_LATE:
         return
+    with suppress(OSError):
+        if os.fork():
+            return
+        try:
+            _tell_until_heard(home, fields, began)
+        finally:
+            os._exit(0)
+
+
+def _tell_until_heard(home: Home, fields: Mapping[str, Any], began: float) -> None:
     os.setsid()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LATE_SECONDS)
@@ -84,7 +105,6 @@ def _tell_later(home: Home | None, event: Any) -> None:  # noqa: ANN401 - of the
         os.dup2(nowhere, stream)
     # Nobody would hear that an end is refused.
     late = {**fields, "stop_hook_active": None}
-    began = _monotonic()
     while True:
         time.sleep(_RETRY_SECONDS)
         try:
@@ -93,7 +113,7 @@ def _tell_later(home: Home | None, event: Any) -> None:  # noqa: ANN401 - of the
         except LinkError as error:
             if error.name == _NO_DAEMON:
                 continue
-        os._exit(0)
+        return
 
 
 def _monotonic() -> float:

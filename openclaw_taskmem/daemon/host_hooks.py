@@ -77,11 +77,10 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
     prompt = fields.get("prompt")
     if not isinstance(prompt, str):
         return
-    gateway_reports.close_turn(context, session_key, prompt)
+    late = _read_late(fields)
+    gateway_reports.close_turn(context, session_key, prompt, late)
     if fields.get("source") != "user":
-        gateway_reports.settle_prompt(context, session_key, prompt)
-    if _read_late(fields):  # its turn has gone on meanwhile
-        gateway_reports.close_turn(context, session_key)
+        gateway_reports.settle_prompt(context, session_key, prompt, late)
 
 
 def _read_late(fields: Mapping[str, object]) -> timedelta:
@@ -105,7 +104,7 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
     has carried on already, or where it plans, it may end. Both hosts call no hook if the user
     stops the turn.
     """
-    gateway_reports.close_turn(context, session_key)
+    gateway_reports.close_turn(context, session_key, ago=_read_late(fields))
     busy = any(fields.get(each) for each in ("background_tasks", "session_crons", "agent_id"))
     if fields.get("stop_hook_active") is not False or fields.get("permission_mode") == "plan":
         return None

@@ -21,7 +21,6 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from taskmem_hookspecs import (
-    Change,
     Message,
     Owner,
     Role,
@@ -304,12 +303,6 @@ def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
         return
     for host in hosts:
         yield [wake for wake in wakes if wake.host == host]
-
-
-def keep_wakes(wakes: Iterable[Wake]) -> Change:
-    """Build the change that keeps due wakes, also those sent before: they are not delivered now."""
-    rest = {"state": WakeState.DUE, "due_at": None, "last_error": None}
-    return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
 
 
 def is_kept(wake: Wake) -> bool:

@@ -210,12 +210,16 @@ _NEWEST_EVENTS: Final = 200
 _NEWEST_WAKES: Final = 200
 """Newest wakes of a session that are searched for those that a turn took."""
 _CUT: Final = "its session was closed before the turn had gone on"
+_NO_DELAY: Final = timedelta()
 
 
-def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
+def settle_prompt(
+    context: Context, session_key: str, prompt: str, ago: timedelta = _NO_DELAY
+) -> None:
     """Acknowledge the wakes of a session whose message is the prompt of its turn, which begins.
 
-    A message may also tell of wakes that the agent's calls have settled since it was sent.
+    A message may also tell of wakes that the agent's calls have settled since it was sent. `ago`:
+    when the turn began.
     """
     query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
     owed = context.store.find_wakes(query)
@@ -224,17 +228,42 @@ def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
     settled = context.store.find_wakes(query) if owed else ()
     told = (*owed, *(wake for wake in settled if wake.delivery_id in names))
     received = outbox.find_received_deliveries(prompt, told)
-    if received:
-        settle_turn_wakes(context, session_key, received, None, outbox.receive_wakes)
+    if not received:
+        return
+
+    def take(current: Sequence[Wake], now: datetime) -> Change:
+        return outbox.receive_wakes(current, now, now - ago)
+
+    try:
+        settle_turn_wakes(context, session_key, received, None, take)
+    finally:
+        context.live.heard_sessions.pop(session_key, None)
+    now, opened = context.clock.now(), context.live.session_starts.get(session_key)
+    if ago and opened is not None and now - ago <= opened <= now:
+        _withdraw_noted(context, session_key, _CUT, now - opened)  # it was told after the opening
 
 
-def close_turn(context: Context, session_key: str, prompt: str = "") -> None:
+def close_turn(
+    context: Context, session_key: str, prompt: str = "", ago: timedelta = _NO_DELAY
+) -> None:
     """Note that a session's turn has gone on or is over, so that its agent has its messages.
 
-    `prompt`: that of the next turn; what it tells is yet to be heard.
+    `prompt`: that of the next turn; what it tells is yet to be heard. `ago`: when that was; what
+    the session took later belongs to a later turn.
     """
-    noted = [wake for wake in _find_noted(context, session_key) if wake.text not in prompt]
-    _update_by_subject(context, noted, lambda current, _: outbox.drop_notes(current))
+    heard = context.live.heard_sessions
+    if session_key in heard:
+        return
+    if not (prompt or ago):
+        # Before it reads, as a prompt may be settled meanwhile.
+        context.live.remember(heard, session_key, entry=True)
+    try:
+        noted = _find_noted(context, session_key, ago)
+        told = [wake for wake in noted if wake.text not in prompt]
+        _update_by_subject(context, told, lambda current, _: outbox.drop_notes(current))
+    except Exception:
+        heard.pop(session_key, None)
+        raise
 
 
 def open_session(context: Context, session_key: str, ago: timedelta) -> None:
@@ -242,33 +271,38 @@ def open_session(context: Context, session_key: str, ago: timedelta) -> None:
 
     `ago`: when the session was opened.
     """
-    _withdraw_noted(context, session_key, _CUT, before=context.clock.now() - ago)
+    opened = context.clock.now() - ago
+    context.live.remember(context.live.session_starts, session_key, opened)
+    _withdraw_noted(context, session_key, _CUT, ago)
 
 
 def _withdraw_noted(
-    context: Context, session_key: str, why: str, before: datetime | None = None
+    context: Context, session_key: str, why: str, ago: timedelta = _NO_DELAY
 ) -> None:
     """Make the noted wakes of a session due again, but for tasks on which its agent has acted.
 
-    `before`: not those that were taken later; None: all.
+    `ago`: not those that were taken since.
     """
-    lost = [
-        wake
-        for wake in _find_noted(context, session_key)
-        if not _has_acted(context, wake)
-        and (before is None or wake.acknowledged_at is None or wake.acknowledged_at <= before)
-    ]
+    noted = _find_noted(context, session_key, ago)
+    lost = [wake for wake in noted if not _has_acted(context, wake)]
     policy = context.policies.outbox
     _update_by_subject(
         context, lost, lambda current, now: outbox.withdraw_receipts(current, why, now, policy)
     )
 
 
-def _find_noted(context: Context, session_key: str) -> list[Wake]:
+def _find_noted(context: Context, session_key: str, ago: timedelta) -> list[Wake]:
+    """Return the noted wakes of a session.
+
+    `ago`: when the event was; not those that were taken since.
+    """
     query = WakeQuery(
         states=(WakeState.ACKNOWLEDGED,), session_key=session_key, limit=_NEWEST_WAKES
     )
-    return [*filter(outbox.is_noted, context.store.find_wakes(query))]
+    noted = filter(outbox.is_noted, context.store.find_wakes(query))
+    until = context.clock.now() - ago
+    # All, if the event is now: the clock may have been set back since.
+    return [w for w in noted if not ago or w.acknowledged_at is None or w.acknowledged_at <= until]
 
 
 def list_unfinished_tasks(context: Context, session_key: str) -> Iterator[tuple[Task, str]]:

@@ -89,6 +89,12 @@ class LiveState:
     )
     """By session and task, of the newest `MOST_REMEMBERED` for which an agent was kept from ending
     its turn: when the task had changed last by then. `daemon/host_hooks.py` keeps it."""
+    heard_sessions: dict[str, bool] = field(default_factory=dict[str, bool])
+    """The sessions, of the newest `MOST_REMEMBERED`, no wake of which has a note that its turn
+    begins. `engine/gateway_reports.py` keeps it."""
+    session_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """By session, of the newest `MOST_REMEMBERED`: when its host last opened it.
+    `engine/gateway_reports.py` keeps it."""
     told_losses: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The sessions, processes and hosts that were told what is gone, each with what that was; an
     empty one is a person at a terminal. `tools/catalog.py` keeps it."""

@@ -66,7 +66,8 @@ def claim_deliveries(
     now = context.clock.now()
     due = _find_due_wakes(context, now, holds)
     try:
-        context.commit(callers.keep_wakes([wake for wake in due if not _is_reached(context, wake)]))
+        unreached = [wake for wake in due if not _is_reached(context, wake)]
+        context.commit(outbox.keep_wakes(unreached, now, context.policies.outbox))
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
         log.debug("another writer was first; the next pass looks at the undelivered wakes again")

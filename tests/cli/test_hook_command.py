@@ -109,6 +109,30 @@ def test_what_a_killed_daemon_missed_it_is_told_later(run, daemon, home, kind):
     assert late == {**event, "stop_hook_active": None}
 
 
+@pytest.mark.parametrize(
+    ("fork", "said"),
+    [("print(signal.getitimer(0)[0]) or 1", "0.0\n"), ("os.listdir('/nowhere')", "")],
+    ids=["no timer is left", "no process is to be had"],
+)
+def test_what_is_told_later_harms_no_hook(run, daemon, home, fork, said):
+    daemon().die()
+    home.socket.touch()
+    code = (
+        "import os, signal, sys; sys.argv = ['taskmem', 'hook']\n"
+        f"os.fork = lambda: {fork}\n"
+        "from openclaw_taskmem.cli.main import main\n"
+        "main()\n"
+    )
+    status, printed, complaint = run(EVENT, sys.executable, "-c", code)
+    assert (status, printed, complaint.count("\n")) == (0, said, 1)
+
+
+def test_a_server_of_another_kind_is_one_line(run, daemon):
+    daemon(opening={"taskmem": 1})
+    status, printed, complaint = run()
+    assert (status, printed, complaint.count("\n")) == (0, "", 1)
+
+
 def test_a_daemon_that_hangs_is_given_up_in_time(run, daemon):
     daemon(behaviour=lambda *_: None)
     complaint = f"taskmem hook: the daemon did not answer within {hook.LIMIT_SECONDS:g} s.\n"

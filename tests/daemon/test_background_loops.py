@@ -505,7 +505,7 @@ async def test_blocking_or_exiting_transport_hurts_only_itself(gateway: Gateway)
     with pytest.raises(TriedToEnd):
         await courier.deliver(a_wake(text="end", host="rude"))
     hanging = asyncio.create_task(courier.deliver(a_wake(host="rude")))
-    await asyncio.to_thread(is_blocked.wait)
+    assert await asyncio.to_thread(is_blocked.wait, 30)
     async with asyncio.timeout(30):
         await courier.deliver(a_wake(host="other"))
     assert [wake.host for wake in gateway.received] == ["other"]

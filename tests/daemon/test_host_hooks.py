@@ -35,6 +35,11 @@ def prompt(text: object, **more: object) -> dict[str, object]:
     return {"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": text, **more}
 
 
+def stop(**more: object) -> dict[str, object]:
+    event = {"hook_event_name": "Stop", "session_id": MAIN, "stop_hook_active": False}
+    return {**event, "background_tasks": [], "session_crons": [], **more}
+
+
 @pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "of a later version"])
 async def test_a_session_that_starts_has_its_open_task(daemon: Daemon, source: str):
     task_id = await register(daemon, "s-1")
@@ -96,11 +101,7 @@ async def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
 def test_a_killed_host_is_told_again_what_no_turn_has_had(
     world: World, event: str | None, source: str, state: WakeState
 ):
-    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
-    world.clock.tick(1)
-    (delivery,) = world.claim()
-    wakes.settle_delivered(world.context, delivery, "claude-inbox")
-    answer(world, prompt(delivery.message.text, session_id=MAIN))
+    answer(world, prompt(send_end(world), session_id=MAIN))
     if event is not None:
         answer(world, prompt("Next", session_id=MAIN, hook_event_name=event, source="user"))
     world.clock.tick(1)
@@ -110,19 +111,52 @@ def test_a_killed_host_is_told_again_what_no_turn_has_had(
     assert [wake.state for wake in world.wakes()] == [state]
 
 
-def test_a_prompt_that_is_told_late_begins_no_turn(world: World):
+BEFORE, AFTER = 20.0, 5.0
+"""How late two events are told, of which the prompt that is 10 s late came between."""
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ([], WakeState.DUE),
+        ([stop(seconds_late=BEFORE)], WakeState.DUE),
+        ([prompt("Next", session_id=MAIN, source="user", seconds_late=BEFORE)], WakeState.DUE),
+        ([stop(seconds_late=AFTER)], WakeState.ACKNOWLEDGED),
+        ([stop()], WakeState.ACKNOWLEDGED),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_events_told_late_count_from_when_they_were(
+    world: World, events: list[dict[str, object]], state: WakeState, *, late: bool
+):
+    text = send_end(world)
+    world.clock.tick(30)
+    if not late:
+        answer(world, prompt(text, session_id=MAIN))
+        world.clock.tick(10)
+    else:
+        answer(world, prompt(text, session_id=MAIN, seconds_late=10.0))
+    for event in events:
+        answer(world, event)
+    answer(world, start("resume", MAIN))
+    assert [wake.state for wake in world.wakes()] == [state]
+
+
+def test_a_cut_turn_is_told_after_its_session_was_opened(world: World):
+    text = send_end(world)
+    world.clock.tick(30)
+    answer(world, start("resume", MAIN))
+    answer(world, prompt(text, session_id=MAIN, seconds_late=10.0))
+    assert [wake.state for wake in world.wakes()] == [WakeState.DUE]
+
+
+def send_end(world: World) -> str:
+    """Send the end of a wait to a session; return the text."""
     world.end_wait(world.open_wait(world.register(session_key=MAIN)))
     world.clock.tick(1)
     (delivery,) = world.claim()
     wakes.settle_delivered(world.context, delivery, "claude-inbox")
-    answer(world, prompt(delivery.message.text, session_id=MAIN, seconds_late=2.0))
-    answer(world, start("resume", MAIN))
-    assert [wake.state for wake in world.wakes()] == [WakeState.ACKNOWLEDGED]
-
-
-def stop(**more: object) -> dict[str, object]:
-    event = {"hook_event_name": "Stop", "session_id": MAIN, "stop_hook_active": False}
-    return {**event, "background_tasks": [], "session_crons": [], **more}
+    return delivery.message.text
 
 
 def answer(world: World, event: dict[str, object]) -> Any:

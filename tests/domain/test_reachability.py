@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.policies import OutboxPolicy
+from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import WakeState
 from taskmem_hookspecs.testing import DAWN, a_wake
 
@@ -29,7 +31,7 @@ def test_a_host_is_called_as_its_mcp_client_calls_itself(name: str | None, host:
 def test_a_wake_that_is_kept_is_owed_and_tried_no_more(state: WakeState) -> None:
     tried = a_wake(state=state, due_at=DAWN, attempts=3, last_error="It was away.")
 
-    (kept,) = callers.keep_wakes([tried]).wakes
+    (kept,) = outbox.keep_wakes([tried], DAWN, OutboxPolicy()).wakes
 
     assert (kept.state, kept.due_at, kept.last_error) == (WakeState.DUE, None, None)
     assert callers.is_kept(kept)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, STARTING_TIME, Delivery
 from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
@@ -223,6 +223,44 @@ def test_a_message_whose_turn_went_on_is_not_sent_again(world: World) -> None:
     assert (only_wake(world).state, only_wake(world).note) == (WakeState.ACKNOWLEDGED, None)
 
 
+def test_a_transport_cannot_say_that_a_turn_begins(world: World) -> None:
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    world.clock.tick(1)
+    (delivery,) = world.claim()
+    wakes.settle_failed(world.context, delivery, outbox.TURN_BEGINS, waits=True)
+    assert only_wake(world).note is None
+    wakes.settle_delivered(world.context, delivery, PLUGIN, outbox.TURN_BEGINS)
+    assert only_wake(world).note is None
+
+
+def test_only_the_first_of_a_turns_calls_looks_for_messages(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_message(world)
+    gateway_reports.close_turn(world.context, MAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway_reports, "_find_noted", None)
+        gateway_reports.close_turn(world.context, MAIN)
+    take_message(world)
+    gateway_reports.close_turn(world.context, MAIN)
+    assert [wake.note for wake in world.wakes()] == [None, None]
+
+
+def test_what_could_not_be_looked_for_is_looked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    take_message(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway_reports, "_find_noted", fail)
+        with pytest.raises(StoreBusy):
+            gateway_reports.close_turn(world.context, MAIN)
+    gateway_reports.close_turn(world.context, MAIN)
+    assert only_wake(world).note is None
+
+
 def test_what_was_kept_for_a_session_is_released_in_order(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +268,8 @@ def test_what_was_kept_for_a_session_is_released_in_order(
         world.end_wait(world.open_wait(world.register(session_key=MAIN)))
         world.clock.tick(1)
     kept = [wake.wake_id for wake in sorted(world.wakes(), key=lambda wake: wake.created_at)]
-    world.context.commit(callers.keep_wakes(world.wakes()))
+    policy = world.context.policies.outbox
+    world.context.commit(outbox.keep_wakes(world.wakes(), world.clock.now(), policy))
     released: list[str] = []
 
     def note(_: object, wake: Wake, __: object) -> None:

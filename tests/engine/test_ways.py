@@ -332,6 +332,21 @@ def test_what_failed_to_reach_a_session_is_tried_as_it_opens(
     assert len(world.deliver()) == tried
 
 
+def test_a_session_that_is_closed_and_opened_is_sent_no_more(world: World) -> None:
+    open_, closed = (replace(world.context, reaches=lambda *_, r=r: r) for r in (True, False))
+    end(world, open_wait(world, CLAUDE)["wait_id"])
+    sent, sends = 0, world.context.policies.outbox.sends
+    for _ in range(2 * sends):
+        world.context = open_
+        run_recovery.release_wakes(world.context)
+        sent += len(world.deliver())
+        world.clock.tick(3600)
+        world.context = closed
+        assert world.deliver() == []
+    (wake,) = world.wakes()
+    assert (sent, wake.state, wake.due_at) == (sends, WakeState.UNANSWERED, None)
+
+
 @pytest.mark.parametrize("looked", [False, True], ids=["at once", "later"])
 def test_fetching_the_end_acknowledges_its_wake(world: World, *, looked: bool) -> None:
     wait_id = open_wait(world, CLAUDE)["wait_id"]

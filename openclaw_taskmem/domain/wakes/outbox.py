@@ -232,12 +232,7 @@ def claim_due_wakes(
     alone, and after a crash they are due again.
     """
     over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
-    spent = tuple(
-        _close_wake(wake, WakeState.UNANSWERED)
-        for wake in due
-        if wake.state is WakeState.SENT and wake.sends >= policy.sends
-    )
-    settled = (*over, *spent)
+    settled = (*over, *_close_spent(due, policy))
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = build_settled_events(settled, now)
@@ -276,6 +271,18 @@ def claim_due_wakes(
         ),
         held=told,
     )
+
+
+def keep_wakes(due: Sequence[Wake], now: datetime, policy: OutboxPolicy) -> Change:
+    """Build the change that keeps due wakes, also those sent before: they are not delivered now.
+
+    Those that were sent as often as they may be are closed.
+    """
+    spent = _close_spent(due, policy)
+    ended = {wake.wake_id for wake in spent}
+    rest = {"state": WakeState.DUE, "due_at": None, "last_error": None}
+    kept = (wake.model_copy(update=rest) for wake in due if wake.wake_id not in ended)
+    return Change(wakes=(*spent, *kept), events=build_settled_events(spent, now))
 
 
 def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
@@ -333,7 +340,7 @@ def record_delivery(
                 "sends": wake.sends + 1,
                 "sent_at": now,
                 "transport": transport,
-                "note": wake.note if is_noted(wake) else note,
+                "note": wake.note if is_noted(wake) else _read_remark(note),
                 "delivery_id": delivery.delivery_id,
                 "last_error": None,
             }
@@ -379,7 +386,7 @@ def record_delivery_failure(
             update={
                 "due_at": now + policy.retry_after(1 if starting else wake.attempts, retry_seconds),
                 "last_error": error,
-                "note": error if waits else None,
+                "note": _read_remark(error) if waits else None,
             }
         )
         for wake in current
@@ -391,6 +398,11 @@ def record_delivery_failure(
         if _is_worth_logging(wake.attempts)
     )
     return Change(wakes=due_again, events=log)
+
+
+def _read_remark(remark: str | None) -> str | None:
+    """Return what a transport says; None: nothing, or it would pass for our own note."""
+    return None if remark == TURN_BEGINS else remark
 
 
 def _is_worth_logging(attempts: int) -> bool:
@@ -421,16 +433,14 @@ def acknowledge_wakes(current: Sequence[Wake], now: datetime, **data: str) -> Ch
     return Change(wakes=closed, events=build_settled_events(closed, now, **data))
 
 
-def receive_wakes(current: Sequence[Wake], now: datetime) -> Change:
+def receive_wakes(current: Sequence[Wake], now: datetime, taken_at: datetime) -> Change:
     """Build the change after a host took messages; a note says so until the turn is known to go on.
 
     A host that is killed before may have lost them. Alerts have no note, as the next replaces them.
     """
     change = acknowledge_wakes(current, now)
-    noted = tuple(
-        wake if is_alert(wake) else wake.model_copy(update={"note": TURN_BEGINS})
-        for wake in change.wakes
-    )
+    note = {"note": TURN_BEGINS, "acknowledged_at": taken_at}
+    noted = tuple(wake if is_alert(wake) else wake.model_copy(update=note) for wake in change.wakes)
     return change.model_copy(update={"wakes": noted})
 
 
@@ -527,6 +537,15 @@ def requeue_lost_wakes(
             *build_settled_events(again, now),
             *(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in due),
         ),
+    )
+
+
+def _close_spent(due: Iterable[Wake], policy: OutboxPolicy) -> tuple[Wake, ...]:
+    """Close the wakes that nobody answered, though they were sent as often as they may be."""
+    return tuple(
+        _close_wake(wake, WakeState.UNANSWERED)
+        for wake in due
+        if wake.state is WakeState.SENT and wake.sends >= policy.sends
     )
 
 
