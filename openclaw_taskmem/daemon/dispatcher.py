@@ -7,7 +7,7 @@ import binascii
 import logging
 import math
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -302,7 +302,7 @@ class Dispatcher:
         """
         find_session = self._context.plugin_host.find_calling_session
         key = await self.call_threads(find_session, host.client, host.variables, host.meta)
-        return await self._followers.poll_wait(wait_id, self._build_relay_caller(host, key))
+        return await self._followers.poll_wait(wait_id, self._find_relay_caller(host, key))
 
     async def find_question(self, task_id: str) -> UserQuestion | None:
         """Return the open question of a task; None: there is none."""
@@ -313,28 +313,15 @@ class Dispatcher:
         return runs.find_question(self._context, facts.run) if facts else None
 
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
-        caller = self._build_relay_caller(host, self._note_session(host))
+        caller = self._find_relay_caller(host, self._note_session(host))
         if host.form is not None:
             gateway_reports.take_answer(self._context, *host.form, caller)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
-    def _build_relay_caller(self, host: RelayHost, session_key: str | None) -> Caller:
-        """Return the caller behind a relay, which claims runs as the relay's process."""
-        owner, home = None, self._context.store.scope
+    def _find_relay_caller(self, host: RelayHost, session_key: str | None) -> Caller:
+        """Return the caller behind a relay, beside the sessions that are connected."""
         connected = self._context.plugin_host.sessions.list_hosts().keys()
-        if host.process:
-            owner = Owner(role="agent", session_key=session_key, process=host.process, home=home)
-        return Caller(
-            process=host.process,
-            owner=owner,
-            session_key=session_key,
-            session_told=session_key is not None,
-            other_sessions=frozenset(connected) - {session_key} if session_key else frozenset(),
-            host=callers.name_client_host(host.client),
-            folder=host.folder,
-            home=home,
-            polls=host.takes_tasks,
-        )
+        return _build_relay_caller(host, session_key, self._context.store.scope, connected)
 
     def add_relay(self, host: RelayHost, post: Post | None) -> None:
         """Note that a relay has connected; `post` has it write into sockets, if it can."""
@@ -533,6 +520,26 @@ def _read_key(params: Params, name: str) -> str | None:
     if fault is not None:
         raise InvalidArguments(f"{name} {fault}. Nothing was written.")
     return key
+
+
+def _build_relay_caller(
+    host: RelayHost, session_key: str | None, home: str | None, connected: Iterable[str] = ()
+) -> Caller:
+    """Return the caller behind a relay, which claims runs as the relay's process."""
+    owner = None
+    if host.process:
+        owner = Owner(role="agent", session_key=session_key, process=host.process, home=home)
+    return Caller(
+        process=host.process,
+        owner=owner,
+        session_key=session_key,
+        session_told=session_key is not None,
+        other_sessions=frozenset(connected) - {session_key} if session_key else frozenset(),
+        host=callers.name_client_host(host.client),
+        folder=host.folder,
+        home=home,
+        polls=host.takes_tasks,
+    )
 
 
 def _is_slow_call(params: Params) -> bool:
