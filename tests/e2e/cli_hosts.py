@@ -41,6 +41,8 @@ class CliHost(ABC):
     """Its tool for commands, and the argument that has the command."""
     transport: str | None
     """Delivers its wakes; None: none does, as it asks for the ends of its waits itself."""
+    files: tuple[str, ...]
+    """What it and its set-up keep in the home of the user."""
 
     def __init__(
         self, room: Room, taskmem: Taskmem, model_url: str, *, is_set_up: bool = True
@@ -153,9 +155,15 @@ class CliHost(ABC):
                     os.kill(process, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it and its terminal."""
+        """End it and its terminal, and leave nothing of it in the home, which others may share."""
         self.kill()
         self._tmux("kill-server")
+        for name in self.files:
+            path = self.room.home / name
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def _tmux(self, *args: str) -> str:
         done = subprocess.run(
@@ -180,6 +188,7 @@ class ClaudeCode(CliHost):
     shell = ("Bash", "command")
     transport: str | None = None
     session = "11111111-2222-4333-8444-555555555555"
+    files = (".claude", ".claude.json")
     mode = "acceptEdits"
     """What it asks its user for."""
 
@@ -247,6 +256,7 @@ class Codex(CliHost):
     turn_end = "Worked for "
     shell = ("exec_command", "cmd")
     transport = "codex-queue"
+    files = (".codex", ".agents")
 
     def configure(self, model_url: str) -> None:
         folder = self.room.home / ".codex"
