@@ -51,15 +51,15 @@ CONFIG: Final = "wake_ack_seconds = 120\nstuck_threshold_seconds = 36000\nartifa
 """Of the home, as not every host passes on variables; the folder has the logs."""
 KILLS_OF_PAIR: Final = 10
 """Then two new sessions begin: each is told of waits by 60 messages an hour at most."""
-GAP: Final = 0.4
-"""Seconds between two events."""
-TOLD_SECONDS: Final = 20.0
+EVENT_GAP: Final = 0.4
+"""Seconds between two events. Kills come at random moments between them, which no event marks."""
+DELIVERY_SECONDS: Final = 20.0
 """Time for the ends of a round. What comes later may meet the next kill, too."""
 LATE_SECONDS: Final = 420.0
 """A delivery in which the daemon was killed is repeated after five minutes."""
 RELAY_SECONDS: Final = 5.0
 """Time in which a host starts a killed relay again; else its user opens the sessions again."""
-TOLD: Final = re.compile(r'smart_wait resolved \(\w+\): \\*"(\w+) is ready')
+WAIT_END: Final = re.compile(r'smart_wait resolved \(\w+\): \\*"(\w+) is ready')
 """The agent's line; people have one of their own."""
 SEAT: Final = re.compile(r"\bSEAT (\w+)\b")
 
@@ -88,7 +88,7 @@ class Agents:
                 heard, unheard = heard | unheard, set()
                 continue
             text = text_of(message)
-            found = TOLD.findall(without_packets(text))
+            found = WAIT_END.findall(without_packets(text))
             if named := SEAT.search(text):
                 seat = seat or named[1]
             if named or found:  # what was not answered before this has been cut
@@ -243,13 +243,13 @@ class Play:
         victim, kill_at = self._chance.choice(seats), self._chance.uniform(-1, len(marks) + 1)
         before = [mark for number, mark in enumerate(marks) if number < kill_at]
         self._write(before)
-        time.sleep(GAP * (kill_at % 1))
+        time.sleep(EVENT_GAP * (kill_at % 1))
         closed = place.kill(what, victim)
         after = marks[len(before) :]
         self._write(after)
         time.sleep(self._chance.uniform(0, 1))
         place.restart(what, closed)
-        self._wait_until_told(marks, TOLD_SECONDS)
+        self._wait_until_told(marks, DELIVERY_SECONDS)
         self.late += (late := [mark for mark in marks if not self.agents.told[mark]])
         for seat in closed if what in ("host", "session") else ():
             due = [mark for mark in after if mark.startswith(seat) and mark not in late]
@@ -266,7 +266,7 @@ class Play:
     def _write(self, marks: Iterable[str]) -> None:
         for mark in marks:
             (self._folder / f"{mark}.log").write_text(f"{mark} is ready\n")
-            time.sleep(GAP)
+            time.sleep(EVENT_GAP)
 
     def _wait_until_told(self, marks: Iterable[str], seconds: float) -> None:
         with suppress(AssertionError):

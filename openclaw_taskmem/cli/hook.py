@@ -27,7 +27,7 @@ LATE_SECONDS: Final = 60
 """Time in which such a daemon is told what it missed."""
 _RETRY_SECONDS: Final = 0.25
 _NO_DAEMON: Final = "daemon_unavailable"
-_TOLD_LATE: Final = ("SessionStart", "UserPromptSubmit", "Stop")
+_LATE_EVENTS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 """The events that are then told: they say which messages an agent has had."""
 _LONGEST_TEXT: Final = 10_000
 """Characters of a text in a tool call that are passed on; those in a list share them."""
@@ -85,7 +85,7 @@ def _tell_later(home: Home | None, event: object, began: float) -> None:
     `began`: when the event was. Without room for another process the event is lost.
     """
     fields = cast("dict[str, Any]", event) if isinstance(event, dict) else {}
-    if home is None or fields.get("hook_event_name") not in _TOLD_LATE:
+    if home is None or fields.get("hook_event_name") not in _LATE_EVENTS:
         return
     with suppress(OSError):
         if os.fork():

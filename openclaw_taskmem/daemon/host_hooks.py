@@ -209,9 +209,12 @@ def _read_end(tool: str, response: object, *, failed: bool) -> tuple[int | None,
 def _find_exit_code(fields: Mapping[str, object]) -> int | None:
     """Return the exit code of a command as its transcript in Codex tells it; None: unknown."""
     call_id = fields.get("tool_use_id")
-    mark = json.dumps(call_id).encode()
-    for line in _read_transcript(fields).splitlines():
-        if mark in line and b'"exit_code"' in line:
+    mark, text = json.dumps(call_id).encode(), _read_transcript(fields)
+    begin = len(text)
+    while (at := text.rfind(mark, 0, begin)) >= 0:
+        begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+        line = text[begin : len(text) if end < 0 else end]
+        if b'"exit_code"' in line:
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 item = json.loads(line)["payload"]["item"]
                 if item["id"] == call_id and type(item["exit_code"]) is int:

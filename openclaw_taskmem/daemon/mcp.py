@@ -175,7 +175,7 @@ class _Questions(Protocol):
     def poll_wait(
         self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
     ) -> Awaitable[PolledWait]:
-        """Return what a client that asks for a wait is answered, once that has ended or later."""
+        """Return what a client that asks is answered: once the wait has ended, or after seconds."""
         ...
 
     def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:

@@ -52,8 +52,8 @@ class RoutingTransport:
         self.name = ", ".join(each.name for each in transports)
         self._transports = transports
         self._find_own = find_own
-        self._choosing = PluginLoop("deliveries")
-        self._delivering = PluginLoops()
+        self._choice_loop = PluginLoop("deliveries")
+        self._delivery_loops = PluginLoops()
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return True if a transport can deliver to the agent of this host and session.
@@ -74,14 +74,14 @@ class RoutingTransport:
         Raises:
             WakeUndelivered: No transport reaches its agent any more.
         """
-        return await self._choosing.call(lambda: self._deliver_by_first(wake))
+        return await self._choice_loop.call(lambda: self._deliver_by_first(wake))
 
     async def _deliver_by_first(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake by the first transport that reaches its agent, on that plug-in's loop."""
         transport = self._find_transport(wake.host, wake.session_key)
         if transport is None:
             raise WakeUndelivered(f"No transport reaches {wake.host or 'its agent'} now.")
-        plugin_loop = self._delivering.get_loop(transport)
+        plugin_loop = self._delivery_loops.get_loop(transport)
         receipt = await plugin_loop.call(lambda: transport.deliver(wake))
         if not isinstance(cast("object", receipt), WakeReceipt):
             return receipt  # whoever asked for the delivery says so

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from taskmem_codex import HOME
+from taskmem_codex import FOLDER_VARIABLE
 from taskmem_hookspecs import DoctorCheck, LiveSessions, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
 def session_variables() -> Sequence[str]:
     """Name the variable that says where Codex keeps a thread."""
-    return (HOME,)
+    return (FOLDER_VARIABLE,)
 
 
 @hookimpl(trylast=True)

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskmem_codex import HOME
+from taskmem_codex import FOLDER_VARIABLE
 from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
 from taskmem_program.files import require_own_socket
 from taskmem_program.process_groups import start_in_group
@@ -29,8 +29,8 @@ from taskmem_program.process_groups import start_in_group
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-Send = Callable[[str], Awaitable[None]]
-Receive = Callable[[], Awaitable[str | bytes]]
+Sender = Callable[[str], Awaitable[None]]
+Receiver = Callable[[], Awaitable[str | bytes]]
 _CLIENT_PREFIX: Final = "codex"
 """Begins the name that its MCP client gives."""
 _TIMEOUT: Final = 30.0
@@ -68,7 +68,7 @@ def find_control_socket(environ: Mapping[str, str]) -> Path:
 
 def _find_home(environ: Mapping[str, str]) -> Path:
     usual = Path(environ.get("HOME", "~")).expanduser() / ".codex"
-    return Path(environ.get(HOME) or usual)
+    return Path(environ.get(FOLDER_VARIABLE) or usual)
 
 
 class QueueTransport:
@@ -136,8 +136,8 @@ class QueueTransport:
     def _find_environ(self, session_key: str | None) -> Mapping[str, str]:
         """Return the environment for a thread, whose home may be another than the daemon's."""
         told = self._sessions.find_variables(session_key) if self._sessions else None
-        home = (told or {}).get(HOME)
-        return {**self._environ, HOME: home} if home else self._environ
+        home = (told or {}).get(FOLDER_VARIABLE)
+        return {**self._environ, FOLDER_VARIABLE: home} if home else self._environ
 
     @asynccontextmanager
     async def _open_server(self, environ: Mapping[str, str]) -> AsyncGenerator[_AppServer]:
@@ -152,7 +152,7 @@ class QueueTransport:
             process,
             _,
         ):
-            yield _AppServer(*_lines_of(process))
+            yield _AppServer(*_wrap_pipes(process))
 
 
 async def _connect(path: Path) -> ClientConnection | None:
@@ -174,7 +174,7 @@ async def _connect(path: Path) -> ClientConnection | None:
         return None
 
 
-def _lines_of(process: Process) -> tuple[Send, Receive]:
+def _wrap_pipes(process: Process) -> tuple[Sender, Receiver]:
     """Return how a document is sent to a process, and the next is received from it."""
     writer, reader = process.stdin, process.stdout
     assert writer is not None  # noqa: S101 - both are pipes
@@ -221,7 +221,7 @@ class _Refused(WakeUndelivered):
 class _AppServer:
     """An app-server of Codex: JSON-RPC, a document a message."""
 
-    def __init__(self, send: Send, receive: Receive) -> None:
+    def __init__(self, send: Sender, receive: Receiver) -> None:
         self._send, self._receive = send, receive
         self._calls = 0
 

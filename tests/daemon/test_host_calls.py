@@ -229,18 +229,23 @@ def test_fields_of_another_type_break_nothing(world: World, more: dict[str, obje
     assert read_status(world, task_id)["status"] == "active"
 
 
+async def complete_work(
+    daemon: Daemon, work: Path, command: str, cwd: Path, **done: object
+) -> dict[str, Any]:
+    """Have an agent in a folder make a page by a command in `cwd`, and complete its task."""
+    async with agent(daemon.home, "auto", work, client=CLIENT, **{SESSION: "s-1"}) as speaking:
+        made = await speaking.call_tool("task_register", {"name": "Build", "plan": ["Build"]})
+        (work / "page.html").write_text("<h1>Site</h1>")
+        event = {**run_command(command), "session_id": "s-1", "cwd": str(cwd)}
+        daemon.ask("hook", event=event)
+        ended = {"task_id": parse_result(made)["task_id"], "status": "completed", **done}
+        return parse_result(await speaking.call_tool("task_update", ended))
+
+
 async def test_a_file_made_during_a_command_is_proved(daemon: Daemon, tmp_path: Path):
     work = tmp_path / "work"
     work.mkdir()
-    settings = {SESSION: "s-1"}
-    async with agent(daemon.home, "auto", work, client=CLIENT, **settings) as speaking:
-        made = await speaking.call_tool("task_register", {"name": "Build", "plan": ["Build"]})
-        task_id = parse_result(made)["task_id"]
-        (work / "page.html").write_text("<h1>Site</h1>")
-        event = run_command("make site")
-        daemon.ask("hook", event={**event, "session_id": "s-1", "cwd": str(work)})
-        done = {"task_id": task_id, "message": "Step 1 done", "status": "completed"}
-        ended = parse_result(await speaking.call_tool("task_update", done))
+    ended = await complete_work(daemon, work, "make site", work, message="Step 1 done")
     [entry] = ended["made"]
     assert (Path(entry["path"]).name, entry["verdict"]) == ("page.html", "proved")
     assert "also_changed" not in ended
@@ -251,15 +256,7 @@ async def test_the_folder_of_a_command_is_not_the_agents_own(start: Any, tmp_pat
     for folder in (work, other):
         folder.mkdir()
     daemon = start(TASKMEM_ARTIFACT_ROOTS=str(other))
-    settings = {SESSION: "s-1"}
-    async with agent(daemon.home, "auto", work, client=CLIENT, **settings) as speaking:
-        made = await speaking.call_tool("task_register", {"name": "Build", "plan": ["Build"]})
-        task_id = parse_result(made)["task_id"]
-        (work / "page.html").write_text("<h1>Site</h1>")
-        event = run_command("git push")
-        daemon.ask("hook", event={**event, "session_id": "s-1", "cwd": str(other)})
-        done = {"task_id": task_id, "status": "completed", "message": "page.html is there."}
-        ended = parse_result(await speaking.call_tool("task_update", done))
+    ended = await complete_work(daemon, work, "git push", other, message="page.html is there.")
     [entry] = ended["made"]
     assert (entry["path"], entry["verdict"]) == (str(work / "page.html"), "proved")
     assert ended["unverified"] == []

@@ -224,12 +224,12 @@ def test_names_in_the_last_words_are_looked_up(world: World, ran: bool):
         call = {"hook_event_name": "PostToolUse", "session_id": MAIN, "tool_name": "Bash"}
         answer(world, {**call, "tool_input": {"command": "git push"}, "tool_response": "x"})
     world.call("task_update", task_id=task_id, session_key=MAIN, status="completed")
-    said = "I saved all to notes/summary.md."
-    assert answer(world, stop(last_assistant_message=said, agent_id="a1")) is None
-    assert answer(world, stop(last_assistant_message=said, session_id="other")) is None
+    answer_text = "I saved all to notes/summary.md."
+    assert answer(world, stop(last_assistant_message=answer_text, agent_id="a1")) is None
+    assert answer(world, stop(last_assistant_message=answer_text, session_id="other")) is None
     assert answer(world, stop(last_assistant_message=["x"])) is None
     assert world.call("task_status", task_id=task_id, session_key=MAIN)["unverified"] == []
-    for words in (said, "And to b.txt, which is asked about no more."):
+    for words in (answer_text, "And to b.txt, which is asked about no more."):
         assert answer(world, stop(last_assistant_message=words)) is None
         status = world.call("task_status", task_id=task_id, session_key=MAIN)
         assert [each["what"] for each in status["unverified"]] == ["notes/summary.md"]

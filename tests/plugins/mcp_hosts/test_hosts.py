@@ -210,8 +210,8 @@ def install_plugin(user, host):
 @pytest.mark.parametrize("host", ["claude", "codex"])
 def test_a_host_with_the_plug_in_is_not_set_up_beside_it(setup, user, host):
     install_plugin(user, host)
-    said = setup(host).text
-    assert f"has the plug-in {hosts.PLUGIN}, which does the same; nothing was changed." in said
+    shown = setup(host).text
+    assert f"has the plug-in {hosts.PLUGIN}, which does the same; nothing was changed." in shown
     assert "has no trace of taskmem" in setup(host, "--remove").text
 
 

@@ -206,10 +206,12 @@ def test_the_difference_is_that_of_the_whole_file(openclaw, set_up_openclaw):
     set_up_openclaw("--yes")
     after = json.dumps(openclaw.config, indent=2).splitlines()
     made = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    said = shown[shown.index(f"+++ {openclaw.file}, then") + 1 :]
-    assert [line for line in said if line[0] in "+-"] == [line for line in made if line[0] in "+-"]
+    changes = shown[shown.index(f"+++ {openclaw.file}, then") + 1 :]
+    assert [line for line in changes if line[0] in "+-"] == [
+        line for line in made if line[0] in "+-"
+    ]
     # Its places are those of the file.
-    assert [line for line in said if line.startswith("@@")] == [
+    assert [line for line in changes if line.startswith("@@")] == [
         line for line in made if line.startswith("@@")
     ]
 
