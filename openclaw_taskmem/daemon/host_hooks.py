@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -30,8 +31,12 @@ from openclaw_taskmem.engine import evidence, gateway_reports, host_calls
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FileChange
 
-_TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
-"""How much of the end of a transcript is searched."""
+_BLOCK_BYTES: Final = 16 * 1024 * 1024
+"""How much of a transcript is read at a time, from its end."""
+_MOST_BLOCKS: Final = 16
+"""How many blocks are searched for a goal."""
+_LINE_BYTES: Final = 1024 * 1024
+"""By how much blocks overlap, so that each line of a goal is whole in one of them."""
 _GOAL_MARKS: Final = (
     b'"goal_status"',
     b'"thread_goal_updated"',
@@ -209,7 +214,7 @@ def _read_end(tool: str, response: object, *, failed: bool) -> tuple[int | None,
 def _find_exit_code(fields: Mapping[str, object]) -> int | None:
     """Return the exit code of a command as its transcript in Codex tells it; None: unknown."""
     call_id = fields.get("tool_use_id")
-    mark, text = json.dumps(call_id).encode(), _read_transcript(fields)
+    mark, text = json.dumps(call_id).encode(), next(_read_transcript(fields), b"")
     begin = len(text)
     while (at := text.rfind(mark, 0, begin)) >= 0:
         begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
@@ -278,13 +283,16 @@ def _read_text(fields: Mapping[str, object], *names: str) -> str:
 
 def _has_goal(fields: Mapping[str, object]) -> bool:
     """Tell by its transcript whether a session pursues a goal of its host's own."""
-    text = _read_transcript(fields)
-    mark = max(map(text.rfind, _GOAL_MARKS))
-    if mark < 0:
-        return False
-    begin = text.rfind(b"\n", 0, mark) + 1
+    for text in islice(_read_transcript(fields), _MOST_BLOCKS):
+        if (mark := max(map(text.rfind, _GOAL_MARKS))) >= 0:
+            return _is_pursued(text[text.rfind(b"\n", 0, mark) + 1 :].partition(b"\n")[0])
+    return False
+
+
+def _is_pursued(line: bytes) -> bool:
+    """Tell whether a goal is pursued after the line of a transcript that tells of it."""
     try:
-        entry: dict[str, Any] = json.loads(text[begin:].partition(b"\n")[0])
+        entry: dict[str, Any] = json.loads(line)
         if "attachment" in entry:  # of Claude Code
             return not (entry["attachment"]["met"] or entry["attachment"].get("failed"))
         payload = entry["payload"]
@@ -295,18 +303,21 @@ def _has_goal(fields: Mapping[str, object]) -> bool:
         return False
 
 
-def _read_transcript(fields: Mapping[str, object]) -> bytes:
-    """Return the end of a session's transcript; empty: there is none."""
+def _read_transcript(fields: Mapping[str, object]) -> Iterator[bytes]:
+    """Yield the whole lines of each block of a session's transcript, the last block first."""
     path = fields.get("transcript_path")
     if not isinstance(path, str) or not Path(path).is_absolute():
-        return b""
-    try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            status = os.fstat(file.fileno())
-            file.seek(max(status.st_size - _TRANSCRIPT_BYTES, 0))
-            return file.read(_TRANSCRIPT_BYTES) if stat.S_ISREG(status.st_mode) else b""
-    except (OSError, ValueError):
-        return b""
+        return
+    with suppress(OSError, ValueError), open(path, "rb", opener=_open_at_once) as file:
+        status = os.fstat(file.fileno())
+        begin = status.st_size if stat.S_ISREG(status.st_mode) else 0
+        end = begin
+        while begin > 0:
+            begin = max(end - _BLOCK_BYTES, 0)
+            file.seek(begin)
+            text = file.read(end - begin)
+            yield text if begin == 0 else text[text.find(b"\n") + 1 :]
+            end = begin + _LINE_BYTES
 
 
 def _open_at_once(path: str, flags: int) -> int:

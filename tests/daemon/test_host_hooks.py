@@ -249,6 +249,7 @@ BY_AGENT = [
     codex("function_call_output", output=json.dumps(told, separators=(",", ":")))
     for told in ({"goal": {"threadId": "x", "status": each}} for each in ("active", "complete"))
 ]
+MIB = 1024 * 1024
 QUOTED = codex("message", text=f"It was {PURSUED} and {goal(met=False)}")
 
 
@@ -277,6 +278,21 @@ def test_an_agent_with_a_goal_of_its_hosts_may_end(
     world.register(session_key=MAIN)
     transcript = tmp_path / "transcript.jsonl"
     transcript.write_text("".join(f"{line}\n" for line in ("{}", *lines, "{}")))
+    refused = answer(world, stop(transcript_path=str(transcript)))
+    assert (refused is None) is may_end
+
+
+@pytest.mark.parametrize(
+    ("since", "may_end"), [(MIB, True), (16 * MIB - 60, True), (40 * MIB, True), (300 * MIB, False)]
+)
+def test_a_goal_is_found_far_back_in_a_transcript(
+    world: World, tmp_path: Path, since: int, may_end: bool
+):
+    world.register(session_key=MAIN)
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text(f"{goal(met=False)}\n")
+    with transcript.open("ab") as file:
+        file.truncate(file.tell() + since)
     refused = answer(world, stop(transcript_path=str(transcript)))
     assert (refused is None) is may_end
 

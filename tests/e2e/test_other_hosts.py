@@ -129,13 +129,18 @@ class Builder:
         return Call(f"{self._prefix}{tool}", arguments)
 
 
-def begin_task(host: CliHost, script: Builder) -> None:
+def begin_task(host: CliHost, script: Builder, words: str = "BEGIN") -> None:
     """Say what begins the task, anew where the tools were still loading."""
     begun = 0
     while begun == script.refusals:
-        host.say("BEGIN")
+        host.say(words)
         begun += 1
         until(lambda n=begun: script.task_id or script.refusals == n, "it is answered")
+
+
+def count_refusals(model: ScriptedModel) -> int:
+    """How often the end of a turn was refused."""
+    return sum("task_continue (task_" in each.turn.text for each in model.requests)
 
 
 def begin_waiting(host: CliHost, script: Builder, taskmem: Taskmem, model: ScriptedModel) -> None:
@@ -255,17 +260,25 @@ def test_an_end_before_the_task_is_over_is_refused_once(own_room: Room, kind: ty
     with run_host(own_room, kind) as (host, _, model, script):
         script.waits = False
         begin_task(host, script)
-
-        def count_refusals() -> int:
-            told = f"task_continue ({script.task_id})"
-            return sum(told in each.turn.text for each in model.requests)
-
-        until(lambda: count_refusals() == 1, "its end is refused")
+        until(lambda: count_refusals(model) == 1, "its end is refused")
         for words in ("HELLO", "WORK ON"):
             host.say(words)
             model.wait_for(lambda each, words=words: words in each.turn.text, 60)
-            assert count_refusals() == 1
-        until(lambda: count_refusals() == 2, "it is refused for the new state")
+            assert count_refusals(model) == 1
+        until(lambda: count_refusals(model) == 2, "it is refused for the new state")
+
+
+def test_no_end_is_refused_beside_a_goal_of_claude_code(own_room: Room):
+    with run_host(own_room, ClaudeCode) as (host, _, model, script):
+        script.waits = False
+        begin_task(host, script, "/goal BEGIN")
+        until(lambda: host.turn_end in host.screen.rpartition("All is done.")[2], "its turn ends")
+        host.say("HELLO")
+        until(lambda: host.turn_end in host.screen.rpartition("HELLO")[2], "the next ends")
+        assert count_refusals(model) == 0
+        host.say("/goal clear")
+        host.say("WORK ON")
+        until(lambda: count_refusals(model) == 1, "its end is refused", shown=lambda: host.screen)
 
 
 @pytest.mark.parametrize("kind", [ClaudeCode, Codex])
