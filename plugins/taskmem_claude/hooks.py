@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
+from taskmem_claude import CLIENT, CONFIG, PROJECT, SESSION, SOCKET, TOKEN
 from taskmem_hookspecs import DoctorCheck, LiveSessions, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
 def session_variables() -> Sequence[str]:
-    """Name the variables that Claude Code sets for its children."""
-    return SESSION, SOCKET, TOKEN
+    """Name the variables of Claude Code that tell of a session."""
+    return CONFIG, PROJECT, SESSION, SOCKET, TOKEN
 
 
 @hookimpl(trylast=True)

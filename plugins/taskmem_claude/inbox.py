@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
+from taskmem_claude.inbound_setting import find_restraint
 from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
 from taskmem_program.files import require_own_socket
 
@@ -35,9 +36,11 @@ class InboxTransport:
         self._sessions = sessions
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Return whether the session is one of Claude Code, is connected, and has an inbox."""
+        """Return whether the session is one of Claude Code, and has an inbox that is read."""
         own = host is None or host.partition(":")[2] == CLIENT
-        return own and self._find_inbox(session_key) is not None
+        if not own or self._find_inbox(session_key) is None:
+            return False
+        return find_restraint(self._find_variables(session_key)) is None
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Write a wake into its session's inbox.
@@ -48,6 +51,8 @@ class InboxTransport:
         inbox = self._find_inbox(wake.session_key)
         if inbox is None:
             raise WakeUndelivered("The session is not open in Claude Code; it is told once it is.")
+        if restraint := find_restraint(self._find_variables(wake.session_key)):
+            raise WakeUndelivered(restraint)
         path, token = inbox
         try:
             require_own_socket(Path(path))
@@ -66,11 +71,14 @@ class InboxTransport:
         return WakeReceipt(delivered_at=datetime.now(UTC), note=note)
 
     def _find_inbox(self, session_key: str | None) -> tuple[str, str] | None:
-        variables: Mapping[str, str] = self._sessions.find_variables(session_key) or {}
+        variables = self._find_variables(session_key)
         if variables.get(SESSION) != session_key:
             return None  # a host that was started in a shell of Claude Code has its variables
         path, token = variables.get(SOCKET), variables.get(TOKEN)
         return (path, token) if path and token else None
+
+    def _find_variables(self, session_key: str | None) -> Mapping[str, str]:
+        return self._sessions.find_variables(session_key) or {}
 
 
 def _build_lines(token: str, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +43,23 @@ def test_sessions_that_can_be_woken_are_counted(reached: int, detail: str):
 def test_a_session_without_an_inbox_is_a_warning():
     [row] = look(*[{**OWN, "transport": None}] * 3)
     assert row.state is DoctorState.WARN
-    assert row.detail == "Claude Code, session 11111111…, and 2 more: it tells no inbox."
+    told = "it tells no inbox, or its folder keeps messages back."
+    assert row.detail == f"Claude Code, session 11111111…, and 2 more: {told}"
+
+
+def test_a_setting_that_keeps_messages_back_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('{"crossSessionInbound": "hold"}')
+    [row] = look({**OWN, "transport": "claude-inbox"})
+    assert row.state is DoctorState.WARN
+    assert (
+        row.detail == f'Claude Code keeps messages back: crossSessionInbound is "hold" in {file}.'
+    )
+    assert row.cure == 'Set it to "accept" there, or remove it.'
 
 
 def test_where_wakes_go_out_otherwise_nothing_is_said():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from taskmem_claude import SESSION, SOCKET, TOKEN, hooks, inbox
+from taskmem_claude import CONFIG, PROJECT, SESSION, SOCKET, TOKEN, hooks, inbound_setting, inbox
 from taskmem_claude.inbox import InboxTransport
 from taskmem_hookspecs import WakeReceipt, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake, check_plugin
@@ -189,6 +189,52 @@ def test_only_claude_code_is_reached(host, reached):
     assert not transport.reaches(host, "a thread of Codex within it")
 
 
+FOLDER, LOCAL = "work/.claude/settings.json", "work/.claude/settings.local.json"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({}, None),
+        ({"settings.json": "accept"}, None),
+        ({"settings.json": "hold"}, ("hold", "settings.json")),
+        ({"settings.json": "refuse"}, ("refuse", "settings.json")),
+        ({"settings.json": 7}, ("7", "settings.json")),
+        ({"settings.json": "accept", FOLDER: "hold"}, ("hold", FOLDER)),
+        ({"settings.json": "hold", LOCAL: "accept"}, ("hold", "settings.json")),
+        ({LOCAL: "refuse"}, ("refuse", LOCAL)),
+        ({"managed.json": "accept", "settings.json": "hold"}, None),
+        ({"managed.json": "refuse", "settings.json": "accept"}, ("refuse", "managed.json")),
+    ],
+    ids=str,
+)
+def test_a_session_that_keeps_messages_back_is_not_reached(
+    session, tmp_path, monkeypatch, settings: dict[str, object], kept: tuple[str, str] | None
+):
+    monkeypatch.setattr(inbound_setting, "_MANAGED_SETTINGS", tmp_path / "managed.json")
+    (tmp_path / FOLDER).parent.mkdir(parents=True)
+    for name, each in settings.items():
+        (tmp_path / name).write_text(json.dumps({"crossSessionInbound": each}))
+    folders = {CONFIG: str(tmp_path), PROJECT: str(tmp_path / "work")}
+    variables = {**session.variables, **folders}
+    assert InboxTransport(Sessions(variables)).reaches("mcp:claude-code", KEY) is (kept is None)
+    if kept is None:
+        deliver(variables)
+        return
+    with pytest.raises(WakeUndelivered) as refused:
+        deliver(variables)
+    said = f'keeps messages back: crossSessionInbound is "{kept[0]}" in {tmp_path / kept[1]}.'
+    assert str(refused.value).endswith(said)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[" * 100_000, '"hold"', '{"crossSessionInbound": null}']
+)
+def test_settings_that_cannot_be_read_keep_nothing_back(session, tmp_path: Path, text: str):
+    (tmp_path / "settings.json").write_text(text)
+    deliver({**session.variables, CONFIG: str(tmp_path), PROJECT: "/nowhere"})
+
+
 @pytest.mark.parametrize(
     ("client", "key"), [(None, KEY), ("claude-code", KEY), ("codex-mcp-client", None)]
 )
@@ -199,5 +245,5 @@ def test_a_session_is_that_of_claude_codes_own_relay(client, key):
 
 def test_the_plugin_keeps_to_the_contract():
     check_plugin(hooks)
-    assert {*hooks.session_variables()} == {SESSION, SOCKET, TOKEN}
+    assert {*hooks.session_variables()} == {CONFIG, PROJECT, SESSION, SOCKET, TOKEN}
     assert hooks.wake_transport("openclaw-cli", Sessions(None)) is None
