@@ -37,13 +37,19 @@ class HostsCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for each host that has our server."""
-        del checkup
-        for row in _check_hosts(self._environ):
-            yield row
+        for host, row in _check_hosts(self._environ):
+            note = host.wake_note
+            if host.transport not in checkup.transports:
+                used = ", ".join(checkup.transports) or "no transport"
+                note = (
+                    f"Its sessions are not woken: wakes go out by {used} (setting wake_transport)."
+                )
+            is_ok = row.state is DoctorState.OK
+            yield row.model_copy(update={"detail": f"{row.detail} {note}"}) if is_ok else row
 
 
-def _check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
-    """Yield a row for each host that is set up for its user or in this folder."""
+def _check_hosts(environ: Mapping[str, str]) -> Iterator[tuple[McpHost, DoctorRow]]:
+    """Yield each host that is set up for its user or in this folder, with its row."""
     seen: set[Path] = set()
     for name, host_of in HOSTS.items():
         for project in (None, Path.cwd()):
@@ -56,11 +62,11 @@ def _check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
             try:
                 server = host.find_own_server(host.text)
                 if host.has_plugin:
-                    yield _check_plugin(name, host, cure, describe_path(environ), server)
+                    yield host, _check_plugin(name, host, cure, describe_path(environ), server)
                 elif server is not None:
-                    yield _check_host(name, host, server, cure, describe_path(environ))
+                    yield host, _check_host(name, host, server, cure, describe_path(environ))
             except (HostSetupFailed, NotOurs, OSError) as error:
-                yield _build_row(name, DoctorState.WARN, f"{host.name}: {error}", None)
+                yield host, _build_row(name, DoctorState.WARN, f"{host.name}: {error}", None)
 
 
 def _check_host(
@@ -87,9 +93,7 @@ def _check_host(
     if lacks is not None:
         unfound = f"{has}, the hooks and the skill; its agent does not find the command taskmem."
         return _build_row(name, DoctorState.WARN, unfound, lacks)
-    return _build_row(
-        name, DoctorState.OK, f"{has}, the hooks and the skill. {host.wake_note}", None
-    )
+    return _build_row(name, DoctorState.OK, f"{has}, the hooks and the skill.", None)
 
 
 def _check_plugin(
@@ -103,7 +107,7 @@ def _check_plugin(
     if lacks is not None:
         unfound = f"{has}, which does not find the command taskmem."
         return _build_row(name, DoctorState.WARN, unfound, lacks)
-    return _build_row(name, DoctorState.OK, f"{has}. {host.wake_note}", None)
+    return _build_row(name, DoctorState.OK, f"{has}.", None)
 
 
 def _build_row(name: str, state: DoctorState, detail: str, cure: str | None) -> DoctorRow:

@@ -85,6 +85,8 @@ class McpHost(NamedTuple):
     """A sentence on what becomes of a wake for a closed session."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
+    transport: str
+    """Delivers wakes to its sessions, if the setting `wake_transport` names it or none."""
     variables: Mapping[str, str] = {}
     """Variables that our server needs, and that the host does not pass on."""
     hooks_consent: str = ""
@@ -245,6 +247,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         "ask again, or an agent that is woken while you are away waits for you."
         if project is None
         else "It asks you there whether this project's server may be used.",
+        transport="claude-inbox",
     )
 
 
@@ -269,6 +272,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
+        transport="codex-queue",
         variables={"CODEX_HOME": str(own.absolute())} if moved and project is None else {},
         hooks_consent="It runs the hooks only once you trust them: it asks at its next start, and "
         "/hooks shows them; until then it skips them without a word.",

@@ -34,17 +34,18 @@ def environ(tmp_path, monkeypatch):
     return {"HOME": str(user), "PATH": programs}
 
 
-def look_at_hosts(check, transport="openclaw", seen=()):
+def look_at_hosts(check, *transports, seen=()):
     async def look():
-        checkup = FakeCheckup(transport)
+        checkup = FakeCheckup(*transports)
         checkup.rows += seen
         return [row async for row in check.look(checkup)]
 
     return asyncio.run(look())
 
 
-def rows(environ):
-    return {row.id: row for row in look_at_hosts(HostsCheck(environ))}
+def rows(environ, *transports):
+    named = transports or ("claude-inbox", "codex-queue", "openclaw")
+    return {row.id: row for row in look_at_hosts(HostsCheck(environ), *named)}
 
 
 def set_up(environ, *names, project=None):
@@ -64,6 +65,17 @@ def test_there_is_a_row_for_each_host_that_is_set_up(environ):
     for row in found.values():
         assert (row.state, row.cure) == (OK, None)
         assert "is woken in the session that asked" in row.detail
+
+
+def test_a_host_that_the_setting_leaves_out_is_not_told_as_woken(environ):
+    set_up(environ, "codex", "claude")
+    claude, codex = rows(environ, "codex-queue", "stdout").values()
+    assert (claude.state, codex.state) == (OK, OK)
+    assert "is woken" in codex.detail
+    left = (
+        " Its sessions are not woken: wakes go out by codex-queue, stdout (setting wake_transport)."
+    )
+    assert claude.detail.endswith(left)
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -143,9 +155,8 @@ def test_a_file_that_is_broken_is_named(environ):
 def openclaw(environ, transport="openclaw"):
     """What is said of OpenClaw, once the other hosts were look_at_hosts at."""
     seen = look_at_hosts(HostsCheck(environ))
-    return {
-        row.id: row for row in look_at_hosts(openclaw_rows.OpenClawCheck(environ), transport, seen)
-    }
+    check = openclaw_rows.OpenClawCheck(environ)
+    return {row.id: row for row in look_at_hosts(check, transport, seen=seen)}
 
 
 def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
