@@ -40,6 +40,7 @@ from taskmem_hookspecs.hosts import SessionNames as SessionNames
 from taskmem_hookspecs.hosts import SessionView as SessionView
 from taskmem_hookspecs.hosts import StepState as StepState
 from taskmem_hookspecs.hosts import UserQuestion as UserQuestion
+from taskmem_hookspecs.model import RECORD_PREFIX as RECORD_PREFIX
 from taskmem_hookspecs.model import RESERVED_METADATA as RESERVED_METADATA
 from taskmem_hookspecs.model import Artifact as Artifact
 from taskmem_hookspecs.model import Author as Author

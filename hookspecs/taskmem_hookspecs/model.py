@@ -194,6 +194,10 @@ class AgentFacts(Value):
     """Fingerprint of the inputs of the agent's prompt when last seen; None: unknown."""
 
 
+RECORD_PREFIX: Final = "record_"
+"""Begins the ids of runs that only keep calls; nobody works by them, and they are not counted."""
+
+
 class Run(Value):
     """One attempt at a task by one owner."""
 

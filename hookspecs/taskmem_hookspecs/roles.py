@@ -316,7 +316,7 @@ class TaskStore(Protocol):
         ...
 
     def count(self) -> Counts:
-        """Return the number of rows, by state, without implicit tasks and their runs."""
+        """Return the number of rows, by state, without implicit tasks, their runs, and records."""
         ...
 
     def count_open(

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import OperationalError
 
 from taskmem_hookspecs import (
+    RECORD_PREFIX,
     RESERVED_METADATA,
     Artifact,
     Bookmark,
@@ -414,9 +415,15 @@ _IMPLICIT_STATUS: Final = TASKS.c.status.concat(sa.literal_column("''"))
 IMPLICIT_TASKS: Final = (
     sa.select(_IMPLICIT_STATUS, sa.func.count()).where(_IS_IMPLICIT).group_by(_IMPLICIT_STATUS)
 )
-IMPLICIT_RUNS: Final = (
+_PAST_RECORDS: Final = f"{RECORD_PREFIX[:-1]}{chr(ord(RECORD_PREFIX[-1]) + 1)}"
+UNCOUNTED_RUNS: Final = (
     sa.select(RUNS.c.state, sa.func.count())
-    .where(RUNS.c.task_id.in_(sa.select(TASKS.c.task_id).where(_IS_IMPLICIT)))
+    .where(
+        sa.or_(
+            RUNS.c.task_id.in_(sa.select(TASKS.c.task_id).where(_IS_IMPLICIT)),
+            sa.and_(RUNS.c.run_id >= RECORD_PREFIX, RUNS.c.run_id < _PAST_RECORDS),
+        )
+    )
     .group_by(RUNS.c.state)
 )
 
@@ -454,7 +461,7 @@ def _select_count(
 
 
 def read_counts(connection: sa.Connection) -> Counts:
-    """Count all rows, then subtract implicit tasks and their runs.
+    """Count all rows, then subtract implicit tasks, their runs, and records.
 
     Implicit tasks are few and have their own index, so this is faster than a filter. What is in the
     state in which most are is all that is in no other.
@@ -471,7 +478,7 @@ def read_counts(connection: sa.Connection) -> Counts:
     tasks = count(select_counts(TASKS.c.status)) - count(IMPLICIT_TASKS)
     waits = count_all(WAITS.c.status, WaitStatus.RESOLVED, RARER_WAIT)
     wakes = count_all(WAKES.c.state, WakeState.ACKNOWLEDGED, RARER_WAKE)
-    runs = count_all(RUNS.c.state, RunState.COMPLETED, RARER_RUN) - count(IMPLICIT_RUNS)
+    runs = count_all(RUNS.c.state, RunState.COMPLETED, RARER_RUN) - count(UNCOUNTED_RUNS)
     return Counts(
         tasks={status: tasks[status] for status in TaskStatus},
         waits={status: waits[status] for status in WaitStatus},

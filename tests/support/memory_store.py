@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from taskmem_hookspecs.errors import Conflict, NotAllowed, RunNotFound, TaskNotFound, WaitNotFound
 from taskmem_hookspecs.model import (
+    RECORD_PREFIX,
     Artifact,
     Bookmark,
     Change,
@@ -258,13 +259,15 @@ class MemoryStore:
                 yield (task_id, None), " ".join(texts)
 
     def count(self) -> Counts:
-        """Return the number of rows, by state, without implicit tasks and their runs."""
+        """Return the number of rows, by state, without implicit tasks, their runs, and records."""
         with self._lock:
             tasks = Counter(t.status for t in self._tasks.values() if not t.implicit)
             waits = Counter(wait.status for wait in self._waits.values())
             wakes = Counter(wake.state for wake in self._wakes.values())
             runs = Counter(
-                run.state for run in self._runs.values() if not self._tasks[run.task_id].implicit
+                run.state
+                for run in self._runs.values()
+                if not (self._tasks[run.task_id].implicit or run.run_id.startswith(RECORD_PREFIX))
             )
             return Counts(
                 tasks={status: tasks[status] for status in TaskStatus},

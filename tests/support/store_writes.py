@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs.errors import Conflict, NotAllowed, RunNotFound, TaskNotFound
 from taskmem_hookspecs.model import (
+    RECORD_PREFIX,
     Artifact,
     Bookmark,
     Change,
@@ -520,10 +521,9 @@ class StoreRuns:
 
     @pytest.mark.parametrize("state", ENDED)
     def test_runs_are_counted_by_state(self, store: TaskStore, state: RunState) -> None:
-        for n in range(2):
-            run = a_run(run_id=f"run_{n}", state=state)
-            task = (a_task(),) if n == 0 else ()
-            store.commit(Change(tasks=task, runs=(run,)))
+        store.commit(Change(tasks=(a_task(),)))
+        for run_id in ("run_0", "run_1", f"{RECORD_PREFIX}1"):
+            store.commit(Change(runs=(a_run(run_id=run_id, state=state),)))
         counted = store.count().runs
         assert counted == {each: 2 * (each is state) for each in RunState}
 

@@ -35,7 +35,17 @@ from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_count, quote_step
-from taskmem_hookspecs import Owner, Run, RunQuery, RunState, Task, TaskFacts, TaskStatus, Value
+from taskmem_hookspecs import (
+    RECORD_PREFIX,
+    Owner,
+    Run,
+    RunQuery,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
 
 
 def guard_claim(run: Run, owner: Owner) -> None:
@@ -431,7 +441,7 @@ def name_record(task_id: str) -> str:
 
     It is never open, so nobody owns, leases or wakes it, and no right depends on it.
     """
-    return f"record_{task_id.removeprefix('task_')}"
+    return f"{RECORD_PREFIX}{task_id.removeprefix('task_')}"
 
 
 def is_record(run: Run | None) -> bool:

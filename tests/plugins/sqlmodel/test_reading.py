@@ -163,7 +163,7 @@ def test_implicit_tasks_are_counted_without_a_look_at_others(database):
 
 
 def test_runs_of_implicit_tasks_are_counted_without_others(database):
-    plan = plan_of(database, reading.IMPLICIT_RUNS)
+    plan = plan_of(database, reading.UNCOUNTED_RUNS)
     assert not [step for step in plan if step.startswith("SCAN runs")]
 
 
