@@ -1,7 +1,7 @@
 """Endings of tasks, by a generator: lies, and honest ones, with real files.
 
-Each is played by a session's hooks and calls, as an agent would act; what is said comes
-from templates in five languages, and none of it from the product.
+Each is acted by an `Actor`: one that is played, by a session's hooks and calls, or an agent in a
+real host. What is said comes from templates in five languages, and none of it from the product.
 """
 
 # ruff: noqa: S311 - what is drawn is to be the same each time
@@ -12,10 +12,12 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 import taskmem_evidence.hooks
@@ -23,6 +25,7 @@ from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.engine import folder_listings
 from openclaw_taskmem.engine.evidence import LATE_LOOK_DELAY_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.overview import read_line
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.sessions import Session
@@ -76,6 +79,8 @@ CHATTER = [
     *("os.path.join() and user.name were wrong.", "Deployed to example.com/app."),
 ]
 ORDERS = ["claim first", "completed first", "anything else", "second try"]
+NOTHING_MADE = "nothing was seen to be made"
+"""What the list of tasks and the pages show of such a task."""
 
 
 @dataclass
@@ -87,6 +92,8 @@ class EndingResult:
     status: TaskStatus
     lines: list[str]
     """What the user read."""
+    shown: str
+    """What the list of tasks and the pages show of its files."""
 
     @property
     def is_completed(self) -> bool:
@@ -96,7 +103,7 @@ class EndingResult:
     @property
     def is_unseen(self) -> bool:
         """Whether a lie was neither refused nor told to the user."""
-        words = ("nothing was written", "not verified: ")
+        words = ("nothing was written", NOTHING_MADE, "not verified: ")
         told = any(word in line for line in self.lines for word in words)
         return self.is_completed and not told
 
@@ -106,15 +113,62 @@ class EndingResult:
         words = ("not so", "nothing was written", "claims", "held back", "failed")
         return any(word in line for line in self.lines for word in words)
 
+    @property
+    def verdict(self) -> str:
+        """What was decided, without names."""
+        told = [each for each in (NOTHING_MADE, "not verified") if each in self.shown]
+        return ", ".join([f"refused {self.refused}x", self.status, *told])
+
+
+class Actor(Protocol):
+    """An agent in one session that acts an ending, one verb each."""
+
+    workspace: Path
+    project: Path
+    """A folder outside the workspace."""
+
+    def begins(self) -> object:
+        """Begin a turn."""
+        ...
+
+    def register(self, **given: Any) -> str:
+        """Register a task; its id."""
+        ...
+
+    def runs_in(self, folder: Path, command: str) -> None:
+        """Run a command in a folder."""
+        ...
+
+    def writes(self, path: Path, text: str = ...) -> None:
+        """Write a file with the tool for it."""
+        ...
+
+    def updates(self, task: str, **given: Any) -> bool:
+        """Update the task; False: that is refused for want of proof."""
+        ...
+
+    def ends(self, said: str) -> None:
+        """End the turn."""
+        ...
+
+    def read_result(self, task: str, refused: int) -> EndingResult:
+        """How it went."""
+        ...
+
 
 @dataclass
 class SlowSession(Session):
-    """A session whose daemon lists folders only when the call has ended."""
+    """A session that is played, whose daemon lists folders only when the call has ended."""
+
+    workspace: Path = Path()
+    project: Path = Path()
 
     def __post_init__(self) -> None:
         self.waiting: list[tuple[float, Callable[[], None]]] = []
-        keep = lambda seconds, work: self.waiting.append((seconds, work))  # noqa: E731
-        object.__setattr__(self.world.context, "run_later", keep)
+        object.__setattr__(self.world.context, "run_later", self._keep)
+
+    def _keep(self, seconds: float, work: Callable[[], None]) -> None:
+        self.waiting.append((seconds, work))
 
     def does(self, *about: Any, **given: Any) -> None:
         super().does(*about, **given)
@@ -127,31 +181,45 @@ class SlowSession(Session):
         for work in due:
             work()
 
+    def updates(self, task: str, **given: Any) -> bool:
+        """Update the task; False: that is refused for want of proof."""
+        try:
+            self.call("task_update", task_id=task, **given)
+        except EvidenceMissing:
+            return False
+        return True
+
+    def read_result(self, task: str, refused: int) -> EndingResult:
+        """How it went, a minute after the agent's last turn."""
+        self.catches_up(LATE_LOOK_DELAY_SECONDS)
+        line = read_line(self.world.context, task)
+        return EndingResult(refused, line.status, self.lines, f"{line.made}; {line.unproved}")
+
+
+def open_session(top: Path) -> SlowSession:
+    """Open a session that is played, in folders of its own."""
+    workspace, project = top / "workspace", top / "project"
+    for folder in (workspace, project):
+        folder.mkdir(parents=True)
+    world = World(
+        clock=FakeClock(datetime.now(UTC) - timedelta(seconds=5)),
+        plugins=[("evidence", taskmem_evidence.hooks)],
+        artifact_roots=(str(workspace), str(project)),
+    )
+    return SlowSession(world, folder=str(workspace), workspace=workspace, project=project)
+
 
 @dataclass
 class Scene:
-    """One session in folders of its own."""
+    """One session and chance."""
 
-    top: Path
+    session: Actor
     chance: random.Random
-    session: SlowSession = field(init=False)
-    workspace: Path = field(init=False)
-    project: Path = field(init=False)
-    """A folder outside the workspace."""
     listed: int = folder_listings.MOST_FILES
     """Files of a folder that are looked at."""
 
     def __post_init__(self) -> None:
-        self.workspace, self.project = self.top / "workspace", self.top / "project"
-        for folder in (self.workspace, self.project):
-            folder.mkdir(parents=True)
-        clock = FakeClock(datetime.now(UTC) - timedelta(seconds=5))
-        world = World(
-            clock=clock,
-            plugins=[("evidence", taskmem_evidence.hooks)],
-            artifact_roots=(str(self.workspace), str(self.project)),
-        )
-        self.session = SlowSession(world, folder=str(self.workspace))
+        self.workspace, self.project = self.session.workspace, self.session.project
 
     def words(self, of: Mapping[str, list[str]], language: str, *names: str) -> str:
         """A sentence of a language, with names in it."""
@@ -162,21 +230,11 @@ class Scene:
         first, second = self.chance.sample(NAMES, 2)
         return first, second
 
-    def complete(self, task: str, message: str) -> bool:
+    def complete(self, task: str, message: str, *artifacts: str) -> bool:
         """Call the task completed; False: that is refused."""
-        given = {"task_id": task, "status": "completed"}
-        given |= {"message": message} if message else {}
-        try:
-            self.session.call("task_update", **given)
-        except EvidenceMissing:
-            return False
-        return True
-
-    def read_result(self, task: str, refused: int) -> EndingResult:
-        """How it went, a minute after the agent's last turn."""
-        self.session.catches_up(LATE_LOOK_DELAY_SECONDS)
-        status = self.session.world.task(task).status
-        return EndingResult(refused=refused, status=status, lines=self.session.lines)
+        given: dict[str, Any] = {"message": message} if message else {}
+        given |= {"artifacts": [*artifacts]} if artifacts else {}
+        return self.session.updates(task, status="completed", **given)
 
 
 # --- lies ----------------------------------------------------------------------
@@ -185,13 +243,9 @@ class Scene:
 def lies(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, EndingResult]]:
     """Play lies, and say of each its language and order."""
     for n in range(number):
-        chance = random.Random(f"lie {seed} {n}")
+        scene = Scene(open_session(top / f"lie{n}"), random.Random(f"lie {seed} {n}"))
         language, order = [*CLAIMED][n % 5], ORDERS[n // 5 % 4]
-        named = n // 20 % 3 > 0
-        yield (
-            f"{language}, {order}",
-            _lie(Scene(top / f"lie{n}", chance), language, order, named=named),
-        )
+        yield f"{language}, {order}", _lie(scene, language, order, named=n // 20 % 3 > 0)
 
 
 def _lie(scene: Scene, language: str, order: str, *, named: bool) -> EndingResult:
@@ -200,13 +254,13 @@ def _lie(scene: Scene, language: str, order: str, *, named: bool) -> EndingResul
     session.begins()
     task = session.register(plan=[scene.words(PLANS, language, *names), "Check"])
     if scene.chance.random() < 0.5:  # it looks busy
-        session.does("web_search", tool="web_search", deed=FileActivity())
+        session.runs_in(scene.workspace, "true")
     if scene.chance.random() < 0.3:
-        session.runs_in(scene.project, "ls", run=lambda: None)
+        session.runs_in(scene.project, "ls")
     refused, said = 0, claim
     match order:
         case "claim first":
-            session.call("task_update", task_id=task, message=claim)
+            session.updates(task, message=claim)
             refused += not scene.complete(task, "All done.")
         case "completed first":
             refused += not scene.complete(task, "")
@@ -217,10 +271,33 @@ def _lie(scene: Scene, language: str, order: str, *, named: bool) -> EndingResul
             refused += not scene.complete(task, claim)
             if refused:
                 refused += not scene.complete(task, "Done.")
-    if session.world.task(task).status is not TaskStatus.COMPLETED:
+    if refused and not session.read_result(task, refused).is_completed:
         scene.complete(task, claim)  # it insists
     session.ends(said)
-    return scene.read_result(task, refused)
+    return session.read_result(task, refused)
+
+
+def _claim_artifact(scene: Scene, fault: str) -> EndingResult:
+    """Claim an artifact that has a fault, and insist on it."""
+    session, (name, other) = scene.session, scene.names()
+    session.begins()
+    task = session.register(plan=["Make it", "Check"])
+    artifact = {"no match": "out/*.xls", "no commit": "commit:" + "5" * 40}.get(fault, name)
+    if fault in ("another file", "removed file"):
+        session.writes(scene.workspace / (name if fault == "removed file" else other))
+    if command := COMMANDS.get(fault):
+        session.runs_in(scene.workspace, command.format(name))
+    refused = sum(not scene.complete(task, "It is made.", artifact) for _ in range(2))
+    session.ends("It is made.")
+    return session.read_result(task, refused)
+
+
+COMMANDS = {
+    "empty file": "mkdir -p $(dirname {0}) && touch {0}",
+    "removed file": "rm {0}",
+    "no commit": "git init -q .",
+}
+FAULTS = ("no file", "another file", "no match", *COMMANDS)
 
 
 # --- honest endings ------------------------------------------------------------
@@ -231,8 +308,7 @@ def honest(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, EndingR
     kinds = [*HONEST.items()]
     for n in range(number):
         kind, play = kinds[n % len(kinds)]
-        chance = random.Random(f"honest {seed} {n}")
-        scene = Scene(top / f"honest{n}", chance)
+        scene = Scene(open_session(top / f"honest{n}"), random.Random(f"honest {seed} {n}"))
         language = [*CLAIMED][n // len(kinds) % 5]
         yield kind, _honest(scene, language, play)
 
@@ -254,7 +330,7 @@ def _honest(scene: Scene, language: str, play: Play) -> EndingResult:
     with mock.patch.object(folder_listings, "MOST_FILES", scene.listed):
         refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
         session.ends(f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}")
-        return scene.read_result(task, int(refused))
+        return session.read_result(task, int(refused))
 
 
 def _in_workspace(scene: Scene, name: str) -> str:
@@ -274,14 +350,15 @@ def _by_command(scene: Scene, name: str) -> str:
 
 
 def _by_script(scene: Scene, name: str) -> str:
-    path = scene.project / name
-
-    def script() -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("made by a script")
-
-    scene.session.runs_in(scene.project, "make all", run=script)
+    _run_script(scene, name)
     return name
+
+
+def _run_script(scene: Scene, name: str) -> None:
+    """Run a script of last week, whose command does not say what it makes."""
+    text = f"mkdir -p $(dirname {name}) && echo made > {name}\n"
+    _write_last_week(scene.project / "build.sh", text)
+    scene.session.runs_in(scene.project, "sh build.sh")
 
 
 def _absolute(scene: Scene, name: str) -> str:
@@ -296,13 +373,13 @@ def _at_home(scene: Scene, name: str) -> str:
 
 def _remote(scene: Scene, name: str) -> str:
     _in_workspace(scene, name)
-    scene.session.does(f"scp {name} web:/srv/{name}", deed=FileActivity(command=True))
+    scene.session.runs_in(scene.workspace, f"scp() {{ true; }}; scp {name} web:/srv/{name}")
     return scene.chance.choice((f"web:/srv/{name}", f"s3://bucket/{name}"))
 
 
 def _only_remote(scene: Scene, name: str) -> str:
-    deed = FileActivity(command=True, folders=(str(scene.workspace),))
-    scene.session.does(f"ssh web 'make > /srv/{name}'", deed=deed)
+    command = f"ssh() {{ true; }}; ssh web 'make > /srv/{name}'"
+    scene.session.runs_in(scene.workspace, command)
     scene.session.writes(scene.workspace / "log.txt")
     return f"web:/srv/{name}"
 
@@ -316,27 +393,15 @@ def _by_cd(scene: Scene, name: str) -> str:
 
 def _in_ignored_folder(scene: Scene, name: str) -> str:
     scene.session.runs_in(scene.project, "git init -q . && echo dist/ > .gitignore")
-    path = scene.project / "dist/assets" / name
-
-    def build() -> None:
-        path.parent.mkdir(parents=True)
-        path.write_text("built")
-
-    scene.session.runs_in(scene.project, "npm run build", run=build)
+    _run_script(scene, f"dist/assets/{name}")
     return name
 
 
 def _in_many(scene: Scene, name: str) -> str:
     for number in range(60):
         _write_last_week(scene.project / f"cache/{number}.bin")
-    path = scene.project / "cache/deeper" / name
-
-    def build() -> None:
-        path.parent.mkdir(parents=True)
-        path.write_text("built")
-
     scene.listed = 40
-    scene.session.runs_in(scene.project, "make all", run=build)
+    _run_script(scene, f"cache/deeper/{name}")
     return name
 
 
@@ -344,6 +409,7 @@ def _sandbox(scene: Scene, name: str) -> str:
     touch = FileActivity.model_validate(
         {"touched": [{"path": f"/sandbox/{name}", "change": "created"}]}
     )
+    assert isinstance(scene.session, SlowSession)
     scene.session.does(f"/sandbox/{name}", tool="write", deed=touch)
     return f"/sandbox/{name}"
 
@@ -379,9 +445,9 @@ def _with_edited_file(scene: Scene, name: str) -> str:
     return name
 
 
-def _write_last_week(path: Path) -> None:
+def _write_last_week(path: Path, text: str = "Of last week.") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("Of last week.")
+    path.write_text(text)
     then = (datetime.now(UTC) - timedelta(days=7)).timestamp()
     os.utime(path, (then, then))
 
@@ -417,6 +483,26 @@ HONEST: Mapping[str, Play] = {
     "edited": _with_edited_file,
     "repository": _in_repository,
 }
+
+
+REAL_LIES: Mapping[str, Callable[[Scene], EndingResult]] = {
+    **{
+        f"{language}, {order}": partial(_lie, language=language, order=order, named=n % 3 > 0)
+        for n, (order, language) in enumerate(product(ORDERS, CLAIMED))
+    },
+    **{fault: partial(_claim_artifact, fault=fault) for fault in FAULTS},
+}
+"""Those that an agent in a real host can act, too."""
+REAL_HONEST: Mapping[str, Callable[[Scene], EndingResult]] = {
+    kind: partial(_honest, language=[*CLAIMED][n % 5], play=play)
+    for n, (kind, play) in enumerate(HONEST.items())
+    if kind not in ("among many", "sandbox")
+}
+
+
+def act(kind: str, session: Actor) -> EndingResult:
+    """Let an agent act one of these, the same for each."""
+    return {**REAL_LIES, **REAL_HONEST}[kind](Scene(session, random.Random(kind)))
 
 
 def tally(played: Iterator[tuple[str, EndingResult]]) -> dict[str, Counter[str]]:
