@@ -124,7 +124,7 @@ def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
 
 def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
     from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
-    from openclaw_taskmem.cli.task_text import describe_wake_text, get_wake_state
+    from openclaw_taskmem.cli.task_text import count_tries, describe_wake_text, get_wake_state
 
     state = get_wake_state(wake)
     says = (
@@ -136,7 +136,7 @@ def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
         format_short_id(wake["wake_id"]),
         paint_state(state),
         format_age(wake["created_at"], now),
-        str(wake["attempts"]),
+        count_tries(wake),
         says,
     )
 
@@ -179,12 +179,13 @@ def events(*, task: str | None, as_json: bool, whole: bool, limit: int | None) -
 
 def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
     from openclaw_taskmem.cli.tables import format_local_time, format_short_id
+    from openclaw_taskmem.cli.task_text import describe_event_kind
 
     subject = event["task_id"] or event["wait_id"]
     return (
         format_local_time(event["at"], now),
         None if subject is None else format_short_id(subject),
-        event["says"] or event["kind"].replace("_", " "),
+        event["says"] or describe_event_kind(event["kind"]),
     )
 
 

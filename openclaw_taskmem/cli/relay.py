@@ -89,12 +89,21 @@ _NOT_DONE: Final = LinkError(
 """Answer to a call that no daemon took."""
 
 
+_TERMINAL_NOTE: Final = (
+    b"This is a server for hosts of agents, which start it once taskmem setup has told them to.\n"
+    b"It now reads MCP messages here; Ctrl-D ends it.\n"
+)
+
+
 def run_relay(environ: Mapping[str, str]) -> int:
     """Relay between this process's stdin and stdout and the daemon.
 
     Returns:
         The exit status: 0, when stdin has ended or stdout was closed.
     """
+    if os.isatty(0):
+        with suppress(OSError):
+            os.write(2, _TERMINAL_NOTE)
     relay = Relay(locate_home(environ), environ)
     with suppress(ConnectionError):
         relay.serve(0, 1)

@@ -201,14 +201,22 @@ def _describe_next(line: Any, width: float) -> list[str]:  # noqa: ANN401 - JSON
     """
     task, actions = shlex.quote(line["task_id"]), line["actions"]
     ways = {
-        "answer": (("Answer it", "answer"),),
-        "approve": (("Look at it", "show"), ("Accept it", "approve"), ("Or not", "send-back")),
-        "accept": (("See why", "show"), ("If it is done all the same", "accept")),
-        "seen": (("See why", "show"), ("Let it go on", "resume"), ("Or leave it", "seen")),
-        "resume": (("See why", "show"), ("Let it go on", "resume")),
+        "answer": (("Answer it", "answer {} WORDS"),),
+        "approve": (
+            ("Look at it", "show {}"),
+            ("Accept it", "approve {}"),
+            ("Or not", "send-back {}"),
+        ),
+        "accept": (("See why", "show {}"), ("If it is done all the same", "accept {}")),
+        "seen": (
+            ("See why", "show {}"),
+            ("Let it go on", "resume {}"),
+            ("Or leave it", "seen {}"),
+        ),
+        "resume": (("See why", "show {}"), ("Let it go on", "resume {}")),
     }
     found = next((way for action, way in ways.items() if action in actions), ())
-    rows = [(f"{what}:", f"taskmem {command} {task}") for what, command in found]
+    rows = [(f"{what}:", f"taskmem {command.format(task)}") for what, command in found]
     fitting = ((" ".join(row),) if len(" ".join(row)) <= width else row for row in rows)
     return [line for lines in fitting for line in lines]
 
@@ -404,7 +412,7 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
     )
     yield from _draw_heading("History")
     for event in found["history"]:
-        title, *lines = event["lines"] or [event["kind"].replace("_", " ")]
+        title, *lines = event["lines"] or [describe_event_kind(event["kind"])]
         yield _draw_text(f"{_format_time(event['at'], now)}  {title}")
         yield from _draw_lines("\n".join(lines))
 
@@ -419,7 +427,7 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
             "to": found["who"] or None,
             "says": describe_wake_text(found["text"]),
             "owed since": _format_time(found["created_at"], now),
-            "tries": str(found["attempts"]),
+            "tries": count_tries(found),
             "last sent": found["sent_at"] and _format_time(found["sent_at"], now),
             "last error": found["last_error"],
             "next try": found["held"] or due or "never",
@@ -434,6 +442,21 @@ def get_wake_state(wake: Mapping[str, Any]) -> str:
     """Return a wake's state; `kept`: it is due, and stays here until its agent fetches it."""
     is_kept = wake["state"] == "due" and wake["due_at"] is None
     return "kept" if is_kept else str(wake["state"])
+
+
+def count_tries(wake: Mapping[str, Any]) -> str:
+    """Return how often a wake was sent; a dash: its agent had the news before that."""
+    is_needless = wake["state"] == "acknowledged" and not wake["attempts"]
+    return "-" if is_needless else str(wake["attempts"])
+
+
+_PLAIN_KINDS: Final = {"task_updated": "Task written to", "run_changed": "Work ended"}
+"""Kinds of events of which the log has nothing more to say."""
+
+
+def describe_event_kind(kind: str) -> str:
+    """Return the kind of an event in words."""
+    return _PLAIN_KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
 def describe_wake_text(text: str) -> str:

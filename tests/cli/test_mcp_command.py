@@ -107,3 +107,20 @@ def test_it_imports_nothing_heavy(home, daemon):
     assert "openclaw_taskmem" in loaded
     assert "taskmem_hookspecs" not in loaded
     assert loaded & NOT_FOR_THE_RELAY == set()
+
+
+def test_who_starts_it_at_a_terminal_is_told_whom_it_is_for(home):
+    terminal, end = os.openpty()
+    try:
+        started = subprocess.Popen(
+            COMMAND,
+            stdin=end,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TASKMEM_HOME": str(home.folder)},
+        )
+        os.write(terminal, b"\x04")
+        _, said = started.communicate(timeout=PATIENCE)
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert said.startswith(b"This is a server for hosts of agents")

@@ -127,3 +127,17 @@ def test_a_packet_is_named_and_drawn_by_lines(capsys: pytest.CaptureFixture[str]
     assert (opening.strip(), closing.strip()) == ("{", "}")
     assert name.strip().startswith('"name": "Deploy')
     assert "\x1b" not in name
+
+
+@pytest.mark.parametrize(
+    ("state", "attempts", "shown"),
+    [("acknowledged", 0, "-"), ("acknowledged", 2, "2"), ("due", 0, "0")],
+)
+def test_news_that_its_agent_had_before_is_no_try(state: str, attempts: int, shown: str):
+    assert task_text.count_tries({"state": state, "attempts": attempts}) == shown
+
+
+def test_an_event_with_no_words_of_its_own_is_told_plainly():
+    kinds = ("task_updated", "run_changed", "of_a_later_version")
+    told = ["Task written to", "Work ended", "Of a later version"]
+    assert [*map(task_text.describe_event_kind, kinds)] == told
