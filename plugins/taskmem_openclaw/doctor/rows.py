@@ -104,6 +104,9 @@ class OpenClawCheck:
         yield row
         if config is None:
             return
+        if not named and _is_absent(self._environ):
+            yield _build_removed_row(file) if gateways else _build_unused_row(others=others)
+            return
         if program is not None and configuration.has_includes(config):
             plugins = await _read_included_plugins(program, self._environ)
             config = config if plugins is None else {**config, "plugins": plugins}
@@ -124,6 +127,16 @@ def _build_unused_row(*, others: bool) -> DoctorRow:
         return off("used", detail)
     cure = "Set up the host of your agent: taskmem setup openclaw, or claude, or codex"
     return off("used", detail, cure, "Nothing can wake an agent yet.")
+
+
+def _build_removed_row(file: Path) -> DoctorRow:
+    """Say that a gateway runs our plug-in, of which its configuration has nothing."""
+    return warn(
+        "used",
+        f"A gateway runs the plug-in, and {file} has nothing of it.",
+        "If you have removed it, run: openclaw gateway restart. Else set OPENCLAW_CONFIG_PATH as "
+        "the gateway has it.",
+    )
 
 
 # --- the command and the configuration ----------------------------------------

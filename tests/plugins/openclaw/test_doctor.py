@@ -673,6 +673,19 @@ def test_doctor_looks_no_further_without_a_configuration(environ, network):
     assert [*rows] == ["version", "configuration"]
 
 
+@pytest.mark.parametrize(
+    ("gateways", "state", "cure"),
+    [([CONNECTED], WARN, "openclaw gateway restart"), ([], OFF, "taskmem setup openclaw")],
+)
+def test_after_a_removal_nothing_fails(environ, network, gateways, state, cure):
+    Path(environ["OPENCLAW_CONFIG_PATH"]).write_text('{"gateway": {"port": 18789}}')
+    rows = check_rows(FakeCheckup(gateways=gateways), environ, network)
+    assert [*rows] == ["version", "configuration", "used"]
+    assert rows["used"].state is state
+    assert cure in rows["used"].cure
+    assert network.asked == []
+
+
 @pytest.fixture
 def included_config(environ, config):
     """The plug-ins stand in another file, and OpenClaw tells what is in it."""
