@@ -32,6 +32,9 @@ _GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables in which Gemini looks for its key, in its order."""
 _PATIENCE: Final = "OpenClaw's own command is at work; on a busy machine it takes minutes:"
 _PATCH: Final = "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
+_NEXT_STEP: Final = (
+    "Start a new session in OpenClaw, and ask for something that takes long; taskmem list shows it."
+)
 _NOT_LOADED: Final = (
     f"It has not within {_LOADS_SECONDS:.0f} s, so what follows may be of the plug-in "
     "as it was; run: openclaw gateway restart, then: taskmem doctor"
@@ -89,11 +92,21 @@ def set_up(choice: SetupChoice) -> None:
                 click.echo("Done; the gateway takes it up when it starts.")
             else:
                 click.echo("Done.")
+    _prove_setup(choice, move, live=live, earlier=earlier)
+
+
+def _prove_setup(choice: SetupChoice, move: SetupPlan, *, live: bool, earlier: str | None) -> None:
+    """Run the doctor, or say how to; then say what to do next.
+
+    `live`: a gateway takes up the plug-in, and the one with boot id `earlier` ends.
+    """
     if choice.proof and move.install is not None and not live:
         click.echo("Start the gateway, and let it prove itself: taskmem doctor")
     elif choice.proof:
         loads = live or earlier is not None
         _run_proof(loads=loads and not choice.bundle, earlier=earlier)
+    if not move.is_noop:
+        _say(_NEXT_STEP)
 
 
 def _apply_setup(move: SetupPlan) -> bool:

@@ -551,7 +551,9 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
 def test_setup_leaves_the_proof_to_the_person_without_a_gateway(openclaw, setup):
     said = setup("openclaw", "--yes")
     assert said.status == 0
-    assert said.text.endswith("Start the gateway, and let it prove itself: taskmem doctor\n")
+    *_, proof, then = said.text.splitlines()
+    assert proof == "Start the gateway, and let it prove itself: taskmem doctor"
+    assert then.startswith("Start a new session in OpenClaw, and ask for something")
 
 
 def test_a_home_is_one_openclaws(openclaw, setup, tmp_path, monkeypatch):
