@@ -82,6 +82,7 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
     prompt = fields.get("prompt")
     if not isinstance(prompt, str):
         return
+    context.live.turn_ends.pop(session_key, None)
     late = _read_late(fields)
     gateway_reports.close_turn(context, session_key, prompt, late)
     if fields.get("source") != "user":
@@ -111,17 +112,18 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
     """
     gateway_reports.close_turn(context, session_key, ago=_read_late(fields))
     busy = any(fields.get(each) for each in ("background_tasks", "session_crons", "agent_id"))
-    if fields.get("stop_hook_active") is not False or fields.get("permission_mode") == "plan":
+    unfinished = [] if busy else [*gateway_reports.list_unfinished_tasks(context, session_key)]
+    if not unfinished or _has_goal(fields):
         return None
-    unfinished = () if busy else gateway_reports.list_unfinished_tasks(context, session_key)
+    plans = fields.get("permission_mode") == "plan"
     told = context.live.refused_ends
-    for task, why in unfinished:
+    for task, why in unfinished if fields.get("stop_hook_active") is False and not plans else ():
         state = (session_key, task.task_id)
         if told.get(state) != task.updated_at:
-            if _has_goal(fields):
-                break
             context.live.remember(told, state, task.updated_at)
             return {"decision": "block", "reason": why}
+    ended_at = context.clock.now() - _read_late(fields)
+    context.live.remember(context.live.turn_ends, session_key, ended_at)
     return None
 
 
@@ -159,6 +161,7 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
     How a command of Codex ended only its transcript tells; of one in the background nobody does.
     """
     gateway_reports.close_turn(context, session_key)
+    context.live.turn_ends.pop(session_key, None)
     tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))
     if not isinstance(tool, str) or ("taskmem" in tool and tool.rpartition("__")[2] in OWN_TOOLS):
         return

@@ -210,6 +210,8 @@ class Unreached(Value):
     """A clause without a full stop."""
     cure: str
     """A sentence."""
+    closed: bool = False
+    """True if it can be again once its session is opened."""
 
 
 def name_client_host(name: str | None) -> str:
@@ -332,7 +334,13 @@ def describe_kept(wake: Wake) -> str:
 
 
 def find_unreached(
-    task_id: str, host: str | None, wake: Wake | None, now: datetime, *, reached: bool
+    task_id: str,
+    host: str | None,
+    wake: Wake | None,
+    now: datetime,
+    *,
+    reached: bool,
+    closed: bool = False,
 ) -> Unreached | None:
     """Return why a task's agent cannot be woken; None: it can, or that is not known yet.
 
@@ -342,13 +350,17 @@ def find_unreached(
         wake: Its newest wake; None: there is none.
         now: The present instant.
         reached: Whether a transport reaches that agent.
+        closed: Whether it is known in which session it works, which is not connected.
     """
     kind = (host or "").partition(":")[0]
     client = _title_host(host) if kind in (MCP, SHELL) else ""
     tell = f"Tell {client or 'an agent'} yourself to go on with {task_id}."
     if not reached:
         why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"
-        return Unreached(why=why, cure=tell)
+        if closed := closed and kind == MCP and client in _TITLES.values():
+            why = f"its session in {client} is closed"
+            tell = f"Open that again, or {tell[0].lower()}{tell[1:]}"
+        return Unreached(why=why, cure=tell, closed=closed)
     if wake is None or now - wake.created_at < UNREACHED_DELAY:
         return None
     error = clip(to_plain_line(wake.last_error or "").rstrip("."), _ERROR_BYTES)

@@ -95,6 +95,9 @@ class LiveState:
     session_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """By session, of the newest `MOST_REMEMBERED`: when its host last opened it.
     `engine/gateway_reports.py` keeps it."""
+    turn_ends: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """By session, of the newest `MOST_REMEMBERED` that are in no turn: when its last one ended.
+    `daemon/host_hooks.py` keeps it."""
     told_losses: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The sessions, processes and hosts that were told what is gone, each with what that was; an
     empty one is a person at a terminal. `tools/catalog.py` keeps it."""

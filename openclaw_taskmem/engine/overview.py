@@ -247,6 +247,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         run=run,
         failure=find_failure(context, task, run),
         unreached=find_unreached(context, facts),
+        turn_ended=context.live.turn_ends.get(task.session_key or ""),
         unheard=facts.run is not None and is_unheard(context, facts.run),
         doubt=next((str(event.data.get("missing") or "") for event in refused), ""),
         question=None if question is None else (run and run.dialogue.question) or question.text,

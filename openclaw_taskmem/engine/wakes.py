@@ -345,13 +345,15 @@ def find_unreached(context: Context, facts: TaskFacts) -> Unreached | None:
         if current_run.is_at_work(run) or (queued and run.role not in (None, AGENT)):
             return None
     host = task.host if run is None else rights.find_host(task, run)
-    reached = context.reaches(host, get_session_key(task, run) or None)
+    session = get_session_key(task, run) or None
+    reached = context.reaches(host, session)
+    closed = session is not None and session not in context.plugin_host.sessions.list_hosts()
     newest = next(reversed(facts.wakes), None)
     if newest is None and reached and task.status is TaskStatus.ACTIVE:
         found = context.store.find_wakes(WakeQuery(task_id=task.task_id, limit=1))
         newest = next(iter(found), None)
     now = context.clock.now()
-    return callers.find_unreached(task.task_id, host, newest, now, reached=reached)
+    return callers.find_unreached(task.task_id, host, newest, now, reached=reached, closed=closed)
 
 
 def count_hostless(context: Context) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon import host_hooks
-from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine import overview, wakes
 from taskmem_claude import CLIENT, SESSION
 from taskmem_hookspecs import WakeState
 from tests.plugins.claude.test_inbox import KEY, Session
@@ -176,6 +176,25 @@ def test_an_end_is_refused_once_for_each_state_of_a_task(world: World):
     assert answer(world, stop(stop_hook_active=True)) is None
     assert answer(world, stop())["decision"] == "block"
     assert answer(world, stop()) is None
+
+
+def test_a_session_between_turns_is_not_at_work(world: World):
+    task_id = world.register(session_key=MAIN)
+
+    def read_line() -> tuple[str, str]:
+        line = overview.read_line(world.context, task_id)
+        return line.section, line.says
+
+    for event in (prompt("Next", session_id=MAIN), {**stop(), "hook_event_name": "PostToolUse"}):
+        assert answer(world, stop(background_tasks=[{"id": "b1"}])) is None
+        answer(world, stop())
+        assert read_line() == ("at_work", "at work, as last heard")
+        assert answer(world, stop(stop_hook_active=True)) is None
+        assert read_line() == ("idle", "its agent has ended its turn")
+        answer(world, event)
+        assert read_line() == ("at_work", "at work, as last heard")
+        world.clock.tick(1)
+        world.call("task_update", task_id=task_id, session_key=MAIN, message="At it")
 
 
 def test_of_two_open_tasks_each_is_told_once(world: World):

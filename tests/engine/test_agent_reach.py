@@ -65,6 +65,20 @@ def test_silent_work_that_nobody_can_wake_needs_the_user(
     assert line.says == f"silent, and {why}. {TELL.format(who=who, task=task)}"
 
 
+def test_a_session_that_is_closed_is_to_be_opened(world: World) -> None:
+    task = register(world, CLAUDE.model_copy(update={"session_key": "s-1"}))
+    closed = "its session in Claude Code is closed"
+    assert (read_line(world, task).section, read_line(world, task).says) == ("idle", closed)
+    live = world.context.plugin_host.sessions
+    live.add_connection("relay", {})
+    live.add_session("relay", "s-1", CLAUDE.host)
+    assert read_line(world, task).says.startswith("at work, as last heard (nothing here can")
+    live.remove_connection("relay")
+    world.clock.tick(world.context.policies.stuck.threshold_seconds)
+    tell = f"tell Claude Code yourself to go on with {task}."
+    assert read_line(world, task).says == f"silent, and {closed}. Open that again, or {tell}"
+
+
 def test_an_ended_wait_of_which_nobody_is_told_needs_the_user(world: World) -> None:
     task = register(world, CLAUDE)
     given = {"target": "pty:build", "wake_when": "it ends", "task_id": task}

@@ -163,6 +163,8 @@ class TaskNews(Value):
     """Why it failed; empty: it did not, or no reason was given."""
     unreached: Unreached | None = None
     """Why its agent cannot be woken; None: it can, or need not."""
+    turn_ended: datetime | None = None
+    """When its session ended its last turn; None: it may be in one."""
     unheard: bool = False
     """True if its run is held in another home, and neither its owner nor the daemon there is heard
     of."""
@@ -347,12 +349,23 @@ def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _
         return _describe_unreached("silent", news.unreached, heard)
     if run is not None:
         return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
-    if not silent and news.unreached is not None and task.host is None:
-        return _Standing(Section.IDLE, "no agent is known to work on it", task.updated_at)
+    if not silent and (why := _explain_rest(news)):
+        return _Standing(Section.IDLE, why, task.updated_at)
     if not silent:
         why = "" if news.unreached is None else f" ({to_plain_line(news.unreached.why)})"
         return _Standing(Section.AT_WORK, f"at work, as last heard{why}", task.updated_at)
     return _Standing(Section.IDLE, "silent", task.updated_at)
+
+
+def _explain_rest(news: TaskNews) -> str:
+    """Say why nobody works on an active task now; empty: somebody may."""
+    task, unreached = news.facts.task, news.unreached
+    if unreached is not None and task.host is None:
+        return "no agent is known to work on it"
+    if unreached is not None and unreached.closed:
+        return to_plain_line(unreached.why)
+    ended = news.turn_ended is not None and news.turn_ended >= task.updated_at
+    return "its agent has ended its turn" if ended else ""
 
 
 def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
