@@ -37,7 +37,6 @@ from taskmem_hookspecs import (
     AgentHost,
     Clock,
     TaskmemError,
-    Wake,
     WakeReceipt,
     WakeRefused,
     WakeTransport,
@@ -424,32 +423,24 @@ class BackgroundLoops:
         failed = partial(wakes.settle_failed, context, delivery)
         try:
             async with asyncio.timeout(limit):
+                if isinstance(transport, RoutingTransport):
+                    transport = await transport.choose(delivery.message)
                 answer = cast("object", await transport.deliver(delivery.message))  # a plug-in's
         except WakeRefused as error:
             return partial(wakes.settle_refused, context, delivery, str(error))
         except WakeUndelivered as error:
             return partial(failed, str(error), read_retry_after(error), waits=error.waits)
         except TimeoutError:
-            name = self._name_transport(delivery.message)
-            return partial(failed, f"{name} gave no answer in {limit:g} s")
+            return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            name = self._name_transport(delivery.message)
-            return partial(failed, f"{name} failed: {type(error).__name__}: {error}")
+            return partial(failed, f"{transport.name} failed: {type(error).__name__}: {error}")
         if not isinstance(answer, WakeReceipt):
             # It did not raise, so the message was sent; sending it again for lack
             # of a receipt would only wake the agent twice.
-            name = self._name_transport(delivery.message)
-            log.warning("%s answered without a receipt", name)
-            return partial(wakes.settle_delivered, context, delivery, name)
+            log.warning("%s answered without a receipt", transport.name)
+            return partial(wakes.settle_delivered, context, delivery, transport.name)
         took = answer.transport or transport.name
         return partial(wakes.settle_delivered, context, delivery, took, answer.note)
-
-    def _name_transport(self, wake: Wake) -> str:
-        """Return the name of the transport that a wake was given to."""
-        transport, found = self._transport, None
-        if isinstance(transport, RoutingTransport):
-            found = transport.find_name(wake.host, wake.session_key)
-        return found or transport.name
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Save the outcome of a delivery, with several tries if the store fails."""

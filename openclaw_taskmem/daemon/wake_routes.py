@@ -74,23 +74,41 @@ class RoutingTransport:
         Raises:
             WakeUndelivered: No transport reaches its agent any more.
         """
-        return await self._choice_loop.call(lambda: self._deliver_by_first(wake))
+        return await (await self.choose(wake)).deliver(wake)
 
-    async def _deliver_by_first(self, wake: Wake) -> WakeReceipt:
-        """Deliver a wake by the first transport that reaches its agent, on that plug-in's loop."""
+    async def choose(self, wake: Wake) -> WakeTransport:
+        """Return the first transport that reaches a wake's agent, on that plug-in's loop.
+
+        Raises:
+            WakeUndelivered: None does any more.
+        """
+        return await self._choice_loop.call(lambda: self._choose(wake))
+
+    async def _choose(self, wake: Wake) -> WakeTransport:
         transport = self._find_transport(wake.host, wake.session_key)
         if transport is None:
             raise WakeUndelivered(f"No transport reaches {wake.host or 'its agent'} now.")
-        plugin_loop = self._delivery_loops.get_loop(transport)
-        receipt = await plugin_loop.call(lambda: transport.deliver(wake))
-        if not isinstance(cast("object", receipt), WakeReceipt):
-            return receipt  # whoever asked for the delivery says so
-        return receipt.model_copy(update={"transport": receipt.transport or transport.name})
+        return _LoopedTransport(transport, self._delivery_loops.get_loop(transport))
 
     def _find_transport(self, host: str | None, session_key: str | None) -> WakeTransport | None:
         own = self._find_own(host)
         asked = self._transports if own is None else (own,)
         return next((each for each in asked if reaches(each, host, session_key)), None)
+
+
+class _LoopedTransport:
+    """A plug-in's transport, which delivers on that plug-in's loop."""
+
+    def __init__(self, transport: WakeTransport, plugin_loop: PluginLoop) -> None:
+        self.name = transport.name
+        self._transport = transport
+        self._plugin_loop = plugin_loop
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        receipt = await self._plugin_loop.call(lambda: self._transport.deliver(wake))
+        if not isinstance(cast("object", receipt), WakeReceipt):
+            return receipt  # whoever asked for the delivery says so
+        return receipt.model_copy(update={"transport": receipt.transport or self.name})
 
 
 def reaches(part: WakeTransport | AgentHost, host: str | None, session_key: str | None) -> bool:

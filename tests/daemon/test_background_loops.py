@@ -520,8 +520,11 @@ async def test_of_several_transports_the_faulty_one_is_named(
     class Elsewhere(Gateway):
         name = "elsewhere"
 
-        def reaches(self, _host: str | None, _session: str | None) -> bool:
+        def reaches(self, host: str | None, _session: str | None) -> bool:
+            asked.append(host)
             return False
+
+    asked: list[str | None] = []
 
     async def call_here(_: PluginLoop, begin: Callable[[], Awaitable[object]]) -> object:
         return await begin()
@@ -539,6 +542,7 @@ async def test_of_several_transports_the_faulty_one_is_named(
         await world.clock.advance(THRESHOLD + 600)
         (wake,) = world.wakes()
 
+    assert len(asked) == wake.attempts  # and not anew for the name
     if raises:
         assert wake.last_error == "test failed: KeyError: 'a bug'"
     else:
