@@ -449,16 +449,19 @@ class SelectiveTransport(WakeTransport, Protocol):
 class LiveSessions(Protocol):
     """Finds the sessions whose hosts are connected by `taskmem mcp`."""
 
-    def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
+    def find_variables(
+        self, session_key: str | None, host: str | None = None
+    ) -> Mapping[str, str] | None:
         """Return the variables of `session_variables` of the newest connection of a session.
 
+        `host`: its host, as in `Wake.host`; None: any that has a session of that key.
         They may be credentials: never write them anywhere. None: the session is not connected.
         Answers from memory, on any thread.
         """
         ...
 
     async def post(
-        self, session_key: str | None, path: str, text: str, seconds: float
+        self, session_key: str | None, path: str, text: str, seconds: float, host: str | None = None
     ) -> bool | None:
         """Have the newest relay of a session, a child of its host, write into a Unix socket.
 

@@ -320,7 +320,7 @@ class Dispatcher:
 
     def _find_relay_caller(self, host: RelayHost, session_key: str | None) -> Caller:
         """Return the caller behind a relay, beside the sessions that are connected."""
-        connected = self._context.plugin_host.sessions.list_hosts().keys()
+        connected = (key for key, _ in self._context.plugin_host.sessions.list_sessions())
         return _build_relay_caller(host, session_key, self._context.store.scope, connected)
 
     def add_relay(self, host: RelayHost, post: Post | None) -> None:

@@ -347,7 +347,8 @@ def find_unreached(context: Context, facts: TaskFacts) -> Unreached | None:
     host = task.host if run is None else rights.find_host(task, run)
     session = get_session_key(task, run) or None
     reached = context.reaches(host, session)
-    closed = session is not None and session not in context.plugin_host.sessions.list_hosts()
+    connected = context.plugin_host.sessions.find_variables(session, host)
+    closed = session is not None and connected is None
     newest = next(reversed(facts.wakes), None)
     if newest is None and reached and task.status is TaskStatus.ACTIVE:
         found = context.store.find_wakes(WakeQuery(task_id=task.task_id, limit=1))

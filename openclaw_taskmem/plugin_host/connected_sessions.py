@@ -5,7 +5,8 @@ The values may be credentials, so they are in memory only, and gone with the con
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from itertools import chain
 
 Post = Callable[[str, str, float], Awaitable[bool]]
 """Has a relay write into a socket, as in `LiveSessions.post`."""
@@ -53,26 +54,37 @@ class ConnectedSessions:
         for noted in (self._hosts, self._variables, self._posts):
             noted.pop(connection, None)
 
-    def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
+    def find_variables(
+        self, session_key: str | None, host: str | None = None
+    ) -> Mapping[str, str] | None:
         """Return the variables of a session's newest connection; None: it is not connected."""
-        connection = self._find_connection(session_key)
+        connection = self._find_connection(session_key, host)
         return None if connection is None else self._variables.get(connection)
 
     async def post(
-        self, session_key: str | None, path: str, text: str, seconds: float
+        self, session_key: str | None, path: str, text: str, seconds: float, host: str | None = None
     ) -> bool | None:
         """Have the relay of a session's newest connection write into a socket."""
-        post = self._posts.get(self._find_connection(session_key))
+        post = self._posts.get(self._find_connection(session_key, host))
         return None if post is None else await post(path, text, seconds)
 
-    def _find_connection(self, session_key: str | None) -> object | None:
-        """Return a session's newest connection; None: it is not connected."""
+    def _find_connection(self, session_key: str | None, host: str | None) -> object | None:
+        """Return the newest connection of a host's session; None: it is not connected."""
         newest_first = reversed([*self._variables])
-        return next((x for x in newest_first if session_key in self._hosts.get(x, ())), None)
+        hosts = {x: {**self._hosts.get(x, {})} for x in newest_first}
+        own = {x: hosts[x][session_key] for x in hosts if session_key in hosts[x]}
+        fitting = [x for x in own if host is None or _is_same_client(own[x], host)]
+        unnamed = (x for x in own if own[x] is None)
+        return next(chain(fitting, unnamed), None)
 
-    def list_hosts(self) -> Mapping[str, str | None]:
-        """Return the host of each connected session, by its key; None: not known yet."""
-        found: dict[str, str | None] = {}
-        for hosts in [*self._hosts.values()]:
-            found |= hosts
-        return found
+    def list_sessions(self) -> Collection[tuple[str, str | None]]:
+        """Return each connected session's key with its host; None: not known yet.
+
+        Two hosts may give the same key.
+        """
+        return {each: None for hosts in [*self._hosts.values()] for each in [*hosts.items()]}
+
+
+def _is_same_client(host: str | None, wanted: str) -> bool:
+    """Tell whether two hosts are the same client, be it by MCP or in a shell."""
+    return host is not None and host.partition(":")[2] == wanted.partition(":")[2]

@@ -122,7 +122,6 @@ def summarize_store(context: Context) -> View:
 
 def list_sessions(context: Context, find_transport: FindTransport) -> list[JsonValue]:
     """Return the sessions of MCP hosts that are connected, and by what their wakes go out."""
-    found = context.plugin_host.sessions.list_hosts()
     return [
         {
             "session_key": key,
@@ -130,7 +129,7 @@ def list_sessions(context: Context, find_transport: FindTransport) -> list[JsonV
             "who": callers.describe_agent(context.sessions, host, key),
             "transport": find_transport(host, key),
         }
-        for key, host in found.items()
+        for key, host in context.plugin_host.sessions.list_sessions()
     ]
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 CLIENT: Final = "claude-code"
 """The name that its MCP client gives."""
+HOST: Final = f"mcp:{CLIENT}"
+"""Its agents' host, as in `Wake.host`."""
 CONFIG: Final = "CLAUDE_CONFIG_DIR"
 PROJECT: Final = "CLAUDE_PROJECT_DIR"
 SESSION: Final = "CLAUDE_CODE_SESSION_ID"

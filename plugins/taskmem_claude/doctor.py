@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from taskmem_claude import CLIENT, PROJECT
+from taskmem_claude import HOST, PROJECT
 from taskmem_claude.inbound_setting import SETTING, find_restraint
 from taskmem_claude.inbox import InboxTransport
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState
@@ -41,7 +41,7 @@ class InboxCheck:
         lost = [
             str(each["who"])
             for each in sessions
-            if each["transport"] is None and each["host"] == f"mcp:{CLIENT}"
+            if each["transport"] is None and each["host"] == HOST
         ]
         if lost:
             more = f", and {len(lost) - 1} more" if lost[1:] else ""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
+from taskmem_claude import CLIENT, HOST, SESSION, SOCKET, TOKEN
 from taskmem_claude.inbound_setting import find_restraint
 from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
 from taskmem_program.files import require_own_socket
@@ -58,7 +58,7 @@ class InboxTransport:
             require_own_socket(Path(path))
             async with asyncio.timeout(_TIMEOUT):
                 text = _build_lines(token, wake.text)
-                read = await self._sessions.post(wake.session_key, path, text, CLOSE_SECONDS)
+                read = await self._sessions.post(wake.session_key, path, text, CLOSE_SECONDS, HOST)
                 if read is None:
                     read = await _send(path, text)
         except OSError as error:
@@ -78,7 +78,7 @@ class InboxTransport:
         return (path, token) if path and token else None
 
     def _find_variables(self, session_key: str | None) -> Mapping[str, str]:
-        return self._sessions.find_variables(session_key) or {}
+        return self._sessions.find_variables(session_key, HOST) or {}
 
 
 def _build_lines(token: str, text: str) -> str:

@@ -33,10 +33,24 @@ def test_a_session_has_the_host_that_it_named_last():
     sessions = connect("first", "second")
     sessions.add_session("first", "one")
     sessions.add_session("second", "two", "mcp:theirs")
-    assert sessions.list_hosts() == {"one": None, "two": "mcp:theirs"}
+    assert {*sessions.list_sessions()} == {("one", None), ("two", "mcp:theirs")}
     sessions.add_session("first", "one", "mcp:ours")
     sessions.remove_connection("second")
-    assert sessions.list_hosts() == {"one": "mcp:ours"}
+    assert {*sessions.list_sessions()} == {("one", "mcp:ours")}
+
+
+def test_two_hosts_may_give_the_same_key():
+    sessions = connect("first", "second")
+    sessions.add_session("first", "one", "mcp:ours")
+    sessions.add_session("second", "one", "mcp:theirs")
+    assert {*sessions.list_sessions()} == {("one", "mcp:ours"), ("one", "mcp:theirs")}
+    assert sessions.find_variables("one", "shell:ours") == {"NAME": "first"}
+    for host in ("mcp:theirs", None):
+        assert sessions.find_variables("one", host) == {"NAME": "second"}
+    assert sessions.find_variables("one", "mcp:nobody") is None
+    sessions.add_session("second", "one")  # it has not given its name
+    for host, name in (("mcp:ours", "first"), ("mcp:theirs", "second")):
+        assert sessions.find_variables("one", host) == {"NAME": name}
 
 
 def test_the_newest_connection_of_a_session_counts():

@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 
-from taskmem_claude import CONFIG, PROJECT, SESSION, SOCKET, TOKEN, hooks, inbound_setting, inbox
+from taskmem_claude import (
+    CONFIG,
+    HOST,
+    PROJECT,
+    SESSION,
+    SOCKET,
+    TOKEN,
+    hooks,
+    inbound_setting,
+    inbox,
+)
 from taskmem_claude.inbox import InboxTransport
 from taskmem_hookspecs import WakeReceipt, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake, check_plugin
@@ -78,7 +88,10 @@ class Sessions:
         self._variables = variables
         self._posted = posted
 
-    def find_variables(self, _session_key: str | None) -> dict[str, str] | None:
+    def find_variables(
+        self, _session_key: str | None, host: str | None = None
+    ) -> dict[str, str] | None:
+        assert host == HOST
         return self._variables
 
     async def post(self, *_: object) -> bool | None:
@@ -101,7 +114,8 @@ def deliver(variables: dict[str, str] | None, posted: bool | OSError | None = No
 class AnySession(Sessions):
     """Finds a session of each key, as the suite's wakes name several and none."""
 
-    def find_variables(self, session_key: str | None) -> dict[str, Any]:
+    def find_variables(self, session_key: str | None, host: str | None = None) -> dict[str, Any]:
+        assert host == HOST
         return {**(self._variables or {}), SESSION: session_key}
 
 
