@@ -61,6 +61,8 @@ RELAY_SECONDS: Final = 5.0
 """Time in which a host starts a killed relay again; else its user opens the sessions again."""
 WAIT_END: Final = re.compile(r'smart_wait resolved \(\w+\): \\*"(\w+) is ready')
 """The agent's line; people have one of their own."""
+CUT_ANSWER: Final = "No response requested."
+"""What Claude Code writes for its agent where a turn was cut."""
 SEAT: Final = re.compile(r"\bSEAT (\w+)\b")
 
 
@@ -84,7 +86,7 @@ class Agents:
         """Note what a request tells, and answer it."""
         seat, marks, unheard, heard = "", list[str](), set[str](), set[str]()
         for message in request.messages:
-            if message["role"] == "assistant":
+            if message["role"] == "assistant" and text_of(message) != CUT_ANSWER:
                 heard, unheard = heard | unheard, set()
                 continue
             text = text_of(message)
@@ -357,7 +359,9 @@ def kill_hosts() -> Iterator[Figure | str]:
         yield count_of(f"{what} told to another session", len(agents.strays), waits)
         yield count_of(f"{what} told out of order", len(play.disordered), len(play.compared))
         cut = {mark for mark in play.ended if told[mark] > 1} - agents.again
+        late, again = (Counter(play.ended[m] for m in group) for group in (play.late, agents.again))
         yield (
-            f"{name}: {dict(play.kills)}. {len(play.late)} ends came after more than 20 s, and "
-            f"{len(cut)} once more, for the kill had cut the turn before it was answered."
+            f"{name}: {dict(play.kills)}. Ends after more than 20 s, by kill: {dict(late)}; told "
+            f"twice: {dict(again)}; {len(cut)} came once more, as the kill had cut the turn "
+            "before it was answered."
         )

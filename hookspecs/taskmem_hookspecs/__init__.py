@@ -111,6 +111,7 @@ from taskmem_hookspecs.roles import TaskStore as TaskStore
 from taskmem_hookspecs.roles import TextMatches as TextMatches
 from taskmem_hookspecs.roles import TextPlace as TextPlace
 from taskmem_hookspecs.roles import TextQuery as TextQuery
+from taskmem_hookspecs.roles import VolatileTransport as VolatileTransport
 from taskmem_hookspecs.roles import WaitQuery as WaitQuery
 from taskmem_hookspecs.roles import WakeQuery as WakeQuery
 from taskmem_hookspecs.roles import WakeReceipt as WakeReceipt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import NonNegativeInt
 
@@ -444,6 +444,16 @@ class SelectiveTransport(WakeTransport, Protocol):
         as False.
         """
         ...
+
+
+@runtime_checkable
+class VolatileTransport(SelectiveTransport, Protocol):
+    """Hands wakes to a session's process, which loses those not yet read when it ends.
+
+    They are delivered again once a later process of the session has connected.
+    """
+
+    is_volatile: Literal[True]
 
 
 class LiveSessions(Protocol):

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import TOOL_PROFILES, Settings
-from openclaw_taskmem.daemon import gateway_events, host_hooks
+from openclaw_taskmem.daemon import gateway_events, host_hooks, processes
 from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
@@ -340,7 +340,9 @@ class Dispatcher:
         if key is None or not sessions.add_session(connection, key, name):
             return key
         try:
-            run_recovery.release_wakes(self._context, key)
+            age = processes.read_host_age(host.process or "")
+            opened = None if age is None else self._context.clock.now() - timedelta(seconds=age)
+            run_recovery.release_wakes(self._context, key, opened)
         except TaskmemError:
             log.exception("wakes that did not reach a session stay until its next call")
             sessions.remove_session(connection, key)

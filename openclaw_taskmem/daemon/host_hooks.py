@@ -65,7 +65,8 @@ def _show_packet(context: Context, session_key: str, fields: Mapping[str, object
     If its host has started, it has also lost the messages of a turn that was cut.
     """
     if fields.get("source") in ("startup", "resume"):
-        gateway_reports.open_session(context, session_key, _read_late(fields))
+        was_answered = partial(_was_answered, fields)
+        gateway_reports.open_session(context, session_key, _read_late(fields), was_answered)
     now = context.clock.now()
     found = gateway_reports.build_reminder(context, session_key, since=now, plain=True)
     if found is None:
@@ -86,7 +87,8 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
     late = _read_late(fields)
     gateway_reports.close_turn(context, session_key, prompt, late)
     if fields.get("source") != "user":
-        gateway_reports.settle_prompt(context, session_key, prompt, late)
+        was_answered = partial(_was_answered, fields)
+        gateway_reports.settle_prompt(context, session_key, prompt, late, was_answered)
 
 
 def _read_late(fields: Mapping[str, object]) -> timedelta:
@@ -302,6 +304,26 @@ def _is_pursued(line: bytes) -> bool:
         if "output" in payload:  # of a tool by which the agent itself sets and ends it
             payload = json.loads(payload["output"])
         return bool(payload["goal"]["status"] == "active")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+def _was_answered(fields: Mapping[str, object], message: str) -> bool:
+    """Tell by its transcript whether a session's agent has answered a message since it last came.
+
+    Where a turn was cut before that, Claude Code writes an answer of its own, of no model.
+    """
+    text = next(_read_transcript(fields), b"")
+    place = text.rfind(json.dumps(message, ensure_ascii=False)[1:-1].encode())
+    return place >= 0 and any(map(_is_answer, text[place:].splitlines()[1:]))
+
+
+def _is_answer(line: bytes) -> bool:
+    """Tell whether a line of a transcript is of an agent's answer."""
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        told = entry["message"] if "message" in entry else entry["payload"]  # Claude Code or Codex
+        return bool(told["role"] == "assistant" and told.get("model") != "<synthetic>")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 

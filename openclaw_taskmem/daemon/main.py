@@ -203,6 +203,7 @@ async def _serve_one_home(
         recall_sources=sources,
         ask_reader=readers.ask,
         reaches=transport.reaches,
+        volatile_transports=transport.list_volatile(),
         command=build_own_command(settings.home),
         find_loss=partial(find_loss, settings),
         run_later=later,

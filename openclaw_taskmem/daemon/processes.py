@@ -57,6 +57,20 @@ def read_process_age(pid: int) -> float | None:
     return time.clock_gettime(clock) - start
 
 
+def read_host_age(process: str) -> float | None:
+    """Return the age of an identified process's parent, in seconds; None: it has none, or unknown.
+
+    It is the host of a relay, or the shell in which that has started it.
+    """
+    import psutil
+
+    try:
+        parent = psutil.Process(int(process.partition(":")[0])).ppid()
+    except (psutil.Error, ValueError):
+        return None
+    return read_process_age(parent) if parent > 1 else None
+
+
 def _read_start(pid: int) -> float | None:
     """Return when a process started, in seconds; no later change of the clock moves that.
 

@@ -27,6 +27,7 @@ from taskmem_hookspecs import (
     SelectiveHost,
     SelectiveTransport,
     TaskmemError,
+    VolatileTransport,
     Wake,
     WakeReceipt,
     WakeTransport,
@@ -67,6 +68,10 @@ class RoutingTransport:
         """Return the name of the transport that reaches this agent; None: none does."""
         found = self._find_transport(host, session_key)
         return None if found is None else found.name
+
+    def list_volatile(self) -> frozenset[str]:
+        """Return the names of the home's transports of which a session's end loses messages."""
+        return frozenset(x.name for x in self._transports if isinstance(x, VolatileTransport))
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake; return or raise the transport's result.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -363,6 +363,8 @@ class Context:
     """
     reaches: Callable[[str | None, str | None], bool] = _reach_everybody
     """Tells whether a transport can reach an agent, by its host and session."""
+    volatile_transports: Collection[str] = ()
+    """Names of the transports whose messages are lost if a session ends before it reads them."""
     find_loss: Callable[[], Loss | None] = _read_nothing
     """Returns what is gone from the database; None: nothing."""
     command: str = "taskmem"

@@ -213,13 +213,25 @@ _CUT: Final = "its session was closed before the turn had gone on"
 _NO_DELAY: Final = timedelta()
 
 
+WasAnswered = Callable[[str], bool]
+"""Tells whether a session's agent has answered a message with a text."""
+
+
+def _know_no_answer(_text: str) -> bool:
+    return False
+
+
 def settle_prompt(
-    context: Context, session_key: str, prompt: str, ago: timedelta = _NO_DELAY
+    context: Context,
+    session_key: str,
+    prompt: str,
+    ago: timedelta = _NO_DELAY,
+    was_answered: WasAnswered = _know_no_answer,
 ) -> None:
     """Acknowledge the wakes of a session whose message is the prompt of its turn, which begins.
 
     A message may also tell of wakes that the agent's calls have settled since it was sent. `ago`:
-    when the turn began.
+    when the turn began; its session may have been closed and opened since.
     """
     query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
     owed = context.store.find_wakes(query)
@@ -240,7 +252,8 @@ def settle_prompt(
         context.live.heard_sessions.pop(session_key, None)
     now, opened = context.clock.now(), context.live.session_starts.get(session_key)
     if ago and opened is not None and now - ago <= opened <= now:
-        _withdraw_noted(context, session_key, _CUT, now - opened)  # it was told after the opening
+        # It was told after the opening.
+        _withdraw_noted(context, session_key, _CUT, now - opened, was_answered)
 
 
 def close_turn(
@@ -266,25 +279,34 @@ def close_turn(
         raise
 
 
-def open_session(context: Context, session_key: str, ago: timedelta) -> None:
+def open_session(
+    context: Context,
+    session_key: str,
+    ago: timedelta,
+    was_answered: WasAnswered = _know_no_answer,
+) -> None:
     """Make the wakes due again that a session's last process took, if their turn was cut.
 
     `ago`: when the session was opened.
     """
     opened = context.clock.now() - ago
     context.live.remember(context.live.session_starts, session_key, opened)
-    _withdraw_noted(context, session_key, _CUT, ago)
+    _withdraw_noted(context, session_key, _CUT, ago, was_answered)
 
 
 def _withdraw_noted(
-    context: Context, session_key: str, why: str, ago: timedelta = _NO_DELAY
+    context: Context,
+    session_key: str,
+    why: str,
+    ago: timedelta = _NO_DELAY,
+    was_answered: WasAnswered = _know_no_answer,
 ) -> None:
-    """Make the noted wakes of a session due again, but for tasks on which its agent has acted.
+    """Make the noted wakes of a session due again whose agent has neither acted nor answered.
 
     `ago`: not those that were taken since.
     """
     noted = _find_noted(context, session_key, ago)
-    lost = [wake for wake in noted if not _has_acted(context, wake)]
+    lost = [w for w in noted if not (_has_acted(context, w) or was_answered(w.text))]
     policy = context.policies.outbox
     _update_by_subject(
         context, lost, lambda current, now: outbox.withdraw_receipts(current, why, now, policy)

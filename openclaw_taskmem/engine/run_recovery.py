@@ -27,6 +27,7 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
 )
 from openclaw_taskmem.domain.tasks import thread
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.wakes import update_wakes
@@ -484,10 +485,13 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     return seen
 
 
-def release_wakes(context: Context, session_key: str | None = None) -> None:
+def release_wakes(
+    context: Context, session_key: str | None = None, opened: datetime | None = None
+) -> None:
     """Make the wakes due that no transport reached, where one does now.
 
     `session_key`: a session that has connected, so what could not be delivered to it is due, too.
+    `opened`: when its process started, so what an earlier one had not read is due; None: unknown.
     A wake that was claimed when a daemon was killed may have arrived, or arrive yet: it waits for
     the end of its claim. Wakes that rest for another reason stay, and in a shared database those
     without a home, which may be another's. The oldest go first, for each may be sent at once.
@@ -495,9 +499,10 @@ def release_wakes(context: Context, session_key: str | None = None) -> None:
     owed = find_owed_wakes(context, *callers.OWED_STATES)
     for wake in sorted(owed, key=lambda wake: wake.created_at):
         alone = wake.home is not None or not context.store.is_shared
-        moved = alone and _release_wake(context, session_key, wake) != wake
+        release = partial(_release_wake, context, session_key, opened)
+        moved = alone and release(wake) != wake
         if moved and context.reaches(wake.host, wake.session_key):
-            _update_wake(context, wake, partial(_release_wake, context, session_key))
+            _update_wake(context, wake, release)
 
 
 def _has_future_rows(context: Context) -> bool:
@@ -528,10 +533,19 @@ def _update_wake(context: Context, wake: Wake, move: Callable[[Wake], Wake]) -> 
     update_wakes(context, wake.task_id or "", [wake.wake_id], change)
 
 
-def _release_wake(context: Context, session_key: str | None, wake: Wake) -> Wake:
-    """Make a wake due now that was kept, or that failed to reach the session that has connected."""
-    failed = wake.last_error is not None and wake.session_key == session_key is not None
-    if not (callers.is_kept(wake) or failed):
+def _release_wake(
+    context: Context, session_key: str | None, opened: datetime | None, wake: Wake
+) -> Wake:
+    """Make a wake due now that was kept, or that the session that has connected did not get."""
+    is_connected = wake.session_key == session_key is not None
+    failed = wake.last_error is not None and is_connected
+    lost = (
+        is_connected
+        and opened is not None
+        and wake.transport in context.volatile_transports
+        and outbox.is_unread(wake, opened)
+    )
+    if not (callers.is_kept(wake) or failed or lost):
         return wake
     due = _find_due_time(context, wake, context.clock.now())
     return wake.model_copy(update={"due_at": min(due, wake.due_at or due)})

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from taskmem_claude import CLIENT, HOST, SESSION, SOCKET, TOKEN
 from taskmem_claude.inbound_setting import find_restraint
@@ -30,6 +30,7 @@ class InboxTransport:
     """Delivers wakes to the sessions of Claude Code that are connected."""
 
     name = "claude-inbox"
+    is_volatile: Literal[True] = True
 
     def __init__(self, sessions: LiveSessions) -> None:
         """Take the sessions, among them those of other hosts."""

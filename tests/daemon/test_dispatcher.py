@@ -15,6 +15,7 @@ import pytest
 import taskmem_claude.hooks
 import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_relay_caller
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers import Caller
@@ -22,7 +23,14 @@ from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.home import find_home
 from taskmem_claude import CLIENT, SESSION
-from taskmem_hookspecs import Change, InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
+from taskmem_hookspecs import (
+    Change,
+    InvalidArguments,
+    Owner,
+    ResumeFacts,
+    RunQuery,
+    hookimpl,
+)
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from taskmem_hookspecs.testing import a_wake
 from tests.support.gateways import MAIN, OTHER
@@ -600,3 +608,28 @@ async def test_a_session_that_connects_is_told_at_once_what_failed(
     await dispatcher.note_session(host)
 
     assert [wake.due_at for wake in world.wakes()] == [world.clock.now()]
+
+
+@pytest.mark.parametrize(("age", "again"), [(60.0, True), (180.0, False), (None, False)])
+async def test_a_new_process_is_told_what_the_last_had_not_read(
+    dispatcher: Dispatcher,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    age: float | None,
+    *,
+    again: bool,
+) -> None:
+    monkeypatch.setattr(processes, "read_host_age", {"7:1": age}.get)
+    now = world.clock.now()
+    later, earlier = now + timedelta(minutes=5), now - timedelta(minutes=2)
+    times = {"created_at": earlier, "sent_at": earlier, "due_at": later}
+    told = {"cause": "wait", "state": "sent", "transport": "claude-inbox", **times}
+    object.__setattr__(dispatcher._context, "volatile_transports", {"claude-inbox"})
+    world.context.commit(Change(wakes=(a_wake(session_key="s-1", host=f"mcp:{CLIENT}", **told),)))
+    variables = {SESSION: "s-1"}
+    host = RelayHost("7:1", client=CLIENT, connection=object(), variables=variables)
+    dispatcher.add_relay(host, None)
+
+    await dispatcher.note_session(host)
+
+    assert [wake.due_at for wake in world.wakes()] == [now if again else later]

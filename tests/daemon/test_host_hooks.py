@@ -111,6 +111,61 @@ def test_a_killed_host_is_told_again_what_no_turn_has_had(
     assert [wake.state for wake in world.wakes()] == [state]
 
 
+def claude(role: str, text: str, model: str = "claude-opus-5-5") -> dict[str, Any]:
+    """Build a line of a transcript of Claude Code."""
+    return {"type": role, "message": {"role": role, "content": text, "model": model}}
+
+
+def codex_message(role: str, text: str) -> dict[str, Any]:
+    """Build a line of a transcript of Codex."""
+    content = [{"type": "output_text", "text": text}]
+    return {
+        "type": "response_item",
+        "payload": {"type": "message", "role": role, "content": content},
+    }
+
+
+ODD_LINE = {"type": "user", "message": None}
+
+
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ([claude("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
+        ([codex_message("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
+        ([ODD_LINE, claude("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
+        ([], WakeState.DUE),
+        ([claude("user", '"role":"assistant"')], WakeState.DUE),
+        ([claude("assistant", "No response requested.", "<synthetic>")], WakeState.DUE),
+        ([claude("assistant", "Woken."), "message"], WakeState.DUE),
+    ],
+)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_a_killed_host_had_answered_is_not_told_again(
+    world: World,
+    tmp_path: Path,
+    after: list[dict[str, Any] | str],
+    state: WakeState,
+    *,
+    is_late: bool,
+):
+    message = send_end(world)
+    world.clock.tick(30)
+    begin: list[dict[str, Any] | str] = [claude("assistant", "Before."), "message"]
+    lines = [claude("user", f"Look:\n{message}") if x == "message" else x for x in (*begin, *after)]
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+    path = {"transcript_path": str(transcript)}
+    taken = prompt(message, session_id=MAIN, **path)
+    if is_late:
+        answer(world, {**start("resume", MAIN), **path})
+        answer(world, {**taken, "seconds_late": 10.0})
+    else:
+        answer(world, taken)
+        answer(world, {**start("resume", MAIN), **path})
+    assert [wake.state for wake in world.wakes()] == [state]
+
+
 BEFORE, AFTER = 20.0, 5.0
 """How late two events are told, of which the prompt that is 10 s late came between."""
 

@@ -167,6 +167,25 @@ def test_a_process_grows_older_from_its_start(
     assert -0.01 <= child <= mine
 
 
+def test_the_host_of_a_process_is_as_old_as_its_parent(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    own, child = os.getpid(), processes.identify_process(begin().pid)
+    assert child is not None
+    before = processes.read_process_age(own)
+    age = processes.read_host_age(child)
+    after = processes.read_process_age(own)
+    assert before is not None
+    assert age is not None
+    assert after is not None
+    assert before <= age <= after
+
+
+@pytest.mark.parametrize("process", ["", "1:5", "999999999:5"])
+def test_a_process_without_a_parent_has_no_host(process: str) -> None:
+    assert processes.read_host_age(process) is None
+
+
 def test_a_process_that_has_ended_has_no_age(begin: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = begin()
     process.kill()

@@ -332,6 +332,34 @@ def test_what_failed_to_reach_a_session_is_tried_as_it_opens(
     assert len(world.deliver()) == tried
 
 
+@pytest.mark.parametrize(
+    ("transport", "opened_after", "session", "again"),
+    [
+        ("claude-inbox", 1, "s-1", True),
+        ("claude-inbox", -1, "s-1", False),
+        ("claude-inbox", None, "s-1", False),
+        ("claude-inbox", 1, "s-2", False),
+        ("codex-queue", 1, "s-1", False),
+    ],
+)
+def test_what_a_session_had_not_read_is_told_to_its_next_process(
+    world: World, transport: str, opened_after: float | None, session: str, *, again: bool
+) -> None:
+    reached = replace(world.context, reaches=lambda host, session: True)
+    world.context = replace(reached, volatile_transports={"claude-inbox"})
+    end(world, open_wait(world, CLAUDE.model_copy(update={"session_key": "s-1"}))["wait_id"])
+    (sent,) = world.claim()
+    wakes.settle_delivered(world.context, sent, transport)
+    opened = None
+    if opened_after is not None:
+        opened = world.clock.now() + timedelta(seconds=opened_after)
+    world.clock.tick(5)
+
+    run_recovery.release_wakes(world.context, session, opened)
+
+    assert len(world.deliver()) == again
+
+
 def test_a_session_that_is_closed_and_opened_is_sent_no_more(world: World) -> None:
     open_, closed = (replace(world.context, reaches=lambda *_, r=r: r) for r in (True, False))
     end(world, open_wait(world, CLAUDE)["wait_id"])

@@ -71,6 +71,12 @@ def is_alert(wake: Wake) -> bool:
     return wake.cause is WakeCause.STUCK and not is_review_reminder(wake)
 
 
+def is_unread(wake: Wake, opened: datetime) -> bool:
+    """True if a wake was sent before its session's process started, and nothing came of it."""
+    sent = wake.state is WakeState.SENT and not is_alert(wake)
+    return sent and wake.sent_at is not None and wake.sent_at < opened
+
+
 def list_registrar_wakes(wakes: Sequence[Wake]) -> Sequence[Wake]:
     """Return the due and sent wakes of a task's registrar."""
     return [wake for wake in wakes if is_for_registrar(wake) and wake.state in OWED_STATES]
