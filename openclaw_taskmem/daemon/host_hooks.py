@@ -160,7 +160,8 @@ _EXIT: Final = "Exit code "
 def _record_call(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
     """Write a tool call that has ended into the session's latest task; not one of our own tools.
 
-    How a command of Codex ended only its transcript tells; of one in the background nobody does.
+    How a command of Codex ended, and how long it took, only its transcript tells; of one in the
+    background nobody does.
     """
     gateway_reports.close_turn(context, session_key)
     context.live.turn_ends.pop(session_key, None)
@@ -170,14 +171,14 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
     failed = fields.get("hook_event_name") == "PostToolUseFailure"
     response = fields.get("error") if failed else fields.get("tool_response")
     exit_code, ok = _read_end(tool, response, failed=failed)
+    milliseconds = fields.get("duration_ms")
     if ok is None and isinstance(response, str):
-        exit_code = _find_exit_code(fields)
+        exit_code, milliseconds = _find_command_end(fields)
         ok = None if exit_code is None else exit_code == 0
     cwd, runs = _read_text(fields, "cwd"), is_shell(tool)
     folder = cwd if cwd and Path(cwd).is_absolute() and Path(cwd) != Path("/") else None
     touched = [] if failed else [*_list_touched(tool, given, response, folder)][:1000]
     used = {folder} if runs else {str(Path(each["path"]).parent) for each in touched}
-    milliseconds = fields.get("duration_ms")
     report = {
         "kind": "tool_called",
         "session_key": session_key,
@@ -216,8 +217,11 @@ def _read_end(tool: str, response: object, *, failed: bool) -> tuple[int | None,
     return 0, True
 
 
-def _find_exit_code(fields: Mapping[str, object]) -> int | None:
-    """Return the exit code of a command as its transcript in Codex tells it; None: unknown."""
+def _find_command_end(fields: Mapping[str, object]) -> tuple[int | None, int]:
+    """Return a command's exit code and milliseconds as its transcript in Codex tells them.
+
+    None: its exit code is not told. Without a duration it took no time.
+    """
     call_id = fields.get("tool_use_id")
     mark, text = json.dumps(call_id).encode(), next(_read_transcript(fields), b"")
     begin = len(text)
@@ -228,8 +232,16 @@ def _find_exit_code(fields: Mapping[str, object]) -> int | None:
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 item = json.loads(line)["payload"]["item"]
                 if item["id"] == call_id and type(item["exit_code"]) is int:
-                    return item["exit_code"]
-    return None
+                    return item["exit_code"], _read_milliseconds(item.get("duration"))
+    return None, 0
+
+
+def _read_milliseconds(duration: object) -> int:
+    match duration:
+        case {"secs": int(seconds), "nanos": int(rest)}:
+            return 1000 * seconds + rest // 1_000_000
+        case _:
+            return 0
 
 
 def _list_touched(

@@ -133,6 +133,27 @@ def test_a_command_of_codex_ended_as_its_transcript_says(
     assert (past["outcome"], past["exit_code"]) == history
 
 
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [
+        ({"secs": 8, "nanos": 500_000_000}, 8.5),
+        ({"secs": "8", "nanos": None}, 0),
+        ({"secs": 1e300, "nanos": 0}, 0),
+        (8, 0),
+    ],
+)
+def test_a_command_of_codex_took_as_long_as_it_says(
+    world: World, tmp_path: Path, duration: object, seconds: float
+):
+    task_id = world.register(session_key=MAIN)
+    item = {"id": "t1", "exit_code": 0, "duration": duration}
+    answer(world, transcribe(tmp_path / "transcript.jsonl", item))
+    record = run_history.find_record(world.context, task_id)
+    assert record is not None
+    began, ended = world.store.read_records(Checkpoint, record.run_id, 2)
+    assert (ended.at - began.at).total_seconds() == seconds
+
+
 def test_files_that_tools_wrote_are_made(world: World, tmp_path: Path):
     task_id, new, old = world.register(session_key=MAIN), tmp_path / "a.txt", tmp_path / "b.txt"
     new.write_text("new")
