@@ -42,6 +42,10 @@ _CLOSE_SECONDS: Final = 1.0
 _NO_ANSWER_NOTE: Final = "Codex was sent it, and did not confirm it."
 _LINE_BYTES: Final = 8 * 1024 * 1024
 """Longest answer: the list of a thread's messages."""
+_TOO_LONG: Final = (
+    f"What the thread has yet to read in Codex is longer than {_LINE_BYTES // 1024**2} MiB; "
+    "let Codex work it off, or remove some of it there."
+)
 _CLIENT: Final[Mapping[str, Any]] = {
     "clientInfo": {"name": "taskmem", "version": "1"},
     "capabilities": {"experimentalApi": True},
@@ -118,11 +122,13 @@ class QueueTransport:
             ) from refusal
         except (KeyError, TypeError, AttributeError) as error:
             raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
-        except (TimeoutError, EOFError, ConnectionError, ConnectionClosed) as error:
+        except (TimeoutError, EOFError, ConnectionError, ConnectionClosed, _AnswerTooLong) as error:
             if delivery.is_sent:  # an idle thread may have taken it from its queue by now
                 return WakeReceipt(delivered_at=datetime.now(UTC), note=_NO_ANSWER_NOTE)
             if isinstance(error, TimeoutError):
                 raise WakeUndelivered(f"Codex gave no answer within {self._seconds:g} s.") from None
+            if isinstance(error, _AnswerTooLong) or _is_too_long(error):
+                raise WakeUndelivered(_TOO_LONG) from None
             raise WakeUndelivered(
                 "Codex ended before it had the message; see `codex doctor`."
             ) from None
@@ -184,11 +190,28 @@ def _wrap_pipes(process: Process) -> tuple[Sender, Receiver]:
         writer.write(document.encode() + b"\n")  # no drain: what it answered counts, if it ended
 
     async def receive() -> str:
-        if line := await reader.readline():
-            return line.decode()
-        raise EOFError
+        try:
+            line = await reader.readline()
+        except ValueError:
+            raise _AnswerTooLong from None
+        if not line:
+            raise EOFError
+        return line.decode()
 
     return send, receive
+
+
+def _is_too_long(error: Exception) -> bool:
+    """Tell whether a connection was closed because an answer was too long."""
+    from websockets.exceptions import ConnectionClosed  # as in _connect
+    from websockets.frames import CloseCode
+
+    closed = error.sent if isinstance(error, ConnectionClosed) else None
+    return closed is not None and closed.code == CloseCode.MESSAGE_TOO_BIG
+
+
+class _AnswerTooLong(Exception):
+    """An answer of a process is longer than is read."""
 
 
 class _Delivery:

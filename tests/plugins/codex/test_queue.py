@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -197,6 +197,31 @@ def test_a_running_server_that_answers_nonsense_is_named(tmp_path: Path, answer:
         why = refuse(make_transport(tmp_path))
     assert "in another form" in why
     assert "CODEX_HOME" not in why
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "it is started"])
+@pytest.mark.parametrize("method", ["thread/queue/list", "thread/queue/add"])
+def test_an_answer_that_is_too_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: bool, method: str
+):
+    def answer(connection: ServerConnection) -> None:
+        for message in connection:
+            if "id" in (call := json.loads(message)):
+                more = "x" * 2_000 if call["method"] == method else ""
+                connection.send(json.dumps({"id": call["id"], "result": {"data": [], "": more}}))
+
+    monkeypatch.setattr(queue, "_LINE_BYTES", 1_000)
+    program = SERVER.replace("REFUSED", "''").replace(
+        "ANSWERS.get(call['method'], {})".replace("'", '"'),
+        f'{{"data": [], "": "x" * 2_000 * (call["method"] == "{method}")}}',
+    )
+    transport = make_transport(tmp_path, program)
+    with serve_threads(tmp_path, answer) if runs else nullcontext():
+        if method == "thread/queue/list":
+            assert "longer than 8 MiB; let Codex work it off" in refuse(transport)
+        else:
+            receipt = asyncio.run(transport.deliver(a_wake(session_key=THREAD)))
+            assert receipt.note == "Codex was sent it, and did not confirm it."
 
 
 def test_a_server_that_sends_elsewhere_is_passed_over(tmp_path: Path):
