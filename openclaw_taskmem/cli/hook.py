@@ -13,14 +13,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Final, cast
 
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import Home, HomeRefused, locate_home
 
+READ_SECONDS: Final = 5.0
+"""Time limit for the host to write the event."""
+_BLOCK_BYTES: Final = 1024 * 1024
 LIMIT_SECONDS: Final = 0.5
 """Time limit for the daemon's answer."""
 LATE_SECONDS: Final = 60
@@ -39,14 +42,14 @@ _DEPTH: Final = 4
 
 
 class _OutOfTime(BaseException):
-    """The daemon did not answer in time."""
+    """The event or its answer did not come in time."""
 
 
 def run_hook(environ: Mapping[str, str]) -> int:
     """Read an event from stdin and print what the daemon answers; return the exit status 0."""
     home, event, began = None, None, _monotonic()
     try:
-        event = _shorten_call(json.loads(sys.stdin.buffer.read()))
+        event = _shorten_call(json.loads(_read_event()))
         home = locate_home(environ)
         if not home.find_socket(environ).exists():
             return 0  # no daemon runs
@@ -68,13 +71,28 @@ def run_hook(environ: Mapping[str, str]) -> int:
     return 0
 
 
+def _read_event() -> bytes:
+    """Return what the host writes, until it closes the pipe or the time is up."""
+    blocks: list[bytes] = []
+    with suppress(_OutOfTime), _limit_time(READ_SECONDS):
+        while block := os.read(0, _BLOCK_BYTES):
+            blocks.append(block)
+    return b"".join(blocks)
+
+
 def _call_in_time(home: Home, event: object) -> object:
     """Return the daemon's answer to an event; `_OutOfTime` ends it, and nothing after it."""
+    with _limit_time(LIMIT_SECONDS), connect(home) as link:
+        return link.call("hook", {"event": event})
+
+
+@contextmanager
+def _limit_time(seconds: float) -> Iterator[None]:
+    """Raise `_OutOfTime` in what runs longer."""
     signal.signal(signal.SIGALRM, _end_call)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with connect(home) as link:
-            return link.call("hook", {"event": event})
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -79,6 +79,26 @@ def test_a_call_of_many_long_texts_is_short_enough(run, daemon):
     assert len(made.heard.get(timeout=1)["params"]["event"]["tool_response"]) == 50
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_host_that_never_closes_the_pipe_is_not_waited_for(home, daemon, monkeypatch, is_whole):
+    made = daemon(behaviour=make_answerer({"result": None}))
+    wrap = "import sys; from openclaw_taskmem.cli import hook, main; hook.READ_SECONDS = 0.2;"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{wrap} sys.exit(main._run(['hook']))"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TASKMEM_HOME": str(home.folder)},
+    )
+    process.stdin.write(EVENT if is_whole else EVENT[:-1])
+    process.stdin.flush()
+    assert process.wait(PATIENCE) == 0
+    complaint = process.stderr.read().decode()
+    process.stdin.close()
+    process.stderr.close()
+    assert ("the host's event cannot be read" in complaint) is not is_whole
+    assert made.heard.empty() is not is_whole
+
+
 def test_no_answer_is_no_output(run, daemon):
     daemon(behaviour=make_answerer({"result": None}))
     assert run() == (0, "", "")
