@@ -330,7 +330,7 @@ def describe_kept(wake: Wake) -> str:
         read = f"reads it with taskmem wait {wake.wait_id}"
         if wake.task_id is not None:
             read += f", or with its next query of {wake.task_id}"
-    return f"no way to reach {wake.host or 'its host'}; its agent {read}"
+    return f"no way to reach {_title_host(wake.host) or 'its host'}; its agent {read}"
 
 
 def find_unreached(

@@ -295,7 +295,7 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
     (shown,) = views.list_wakes(world.context, {}, lambda _: None)
     assert isinstance(shown, dict)
     assert shown["held"] == (
-        f"no way to reach mcp:claude-code; its agent reads it with taskmem wait {wait.wait_id}"
+        f"no way to reach Claude Code; its agent reads it with taskmem wait {wait.wait_id}"
     )
     assert views.count_unsent(world.context) == 0
     assert find_next_wake_due(world.store) is None
