@@ -16,14 +16,23 @@ from typing import Any
 
 from figures import Figure, amount, count_of, millis, percentile
 from homes import COMMAND, build_environment, make_home, start_home_daemon
+from killed_hosts import CHOSEN
 
 from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
-from tests.e2e.cli_hosts import ClaudeCode, ClaudeCodeWithoutTasks, CliHost, Codex
+from tests.e2e.actors import HostActor, seat_actors
+from tests.e2e.cli_hosts import (
+    ClaudeCode,
+    ClaudeCodeWithoutTasks,
+    CliHost,
+    Codex,
+    CodexWithPatches,
+)
 from tests.e2e.desks import Desk, seat_agents, wait_until_idle
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.room import until
 from tests.e2e.shared_house import Story, shared_house
+from tests.support import endings
 from tests.support.agents import Lines
 from tests.support.gateways import FakeGateway
 from tests.support.openclaws import FakeOpenClaw
@@ -207,15 +216,16 @@ def wake_idle_sessions() -> Iterator[Figure]:
     openclaw = obtain(cache_folder())
     sets: tuple[tuple[type[CliHost], ...], ...] = ((Codex, ClaudeCode), (ClaudeCodeWithoutTasks,))
     for kinds in sets:
+        seated: dict[type[CliHost], Desk] = {kind: Desk(kind.prefix) for kind in kinds}
         with (
             tempfile.TemporaryDirectory(prefix="tmb") as folder,
             shared_house(openclaw, Path(folder), {}) as (house, scripts),
-            seat_agents(house, kinds) as seated,
+            seat_agents(house, seated) as hosts,
         ):
             story = Story(house, scripts, "agent:main:bench")
-            desks = {kind.__name__: desk for kind, (_, desk) in zip(kinds, seated, strict=True)}
+            desks = {kind.__name__: desk for kind, desk in seated.items()}
             if len(kinds) > 1:
-                desks["OpenClaw"] = Desk(story.say)
+                desks["OpenClaw"] = Desk(say=story.say)
                 story.follow(desks["OpenClaw"])
             house.model.decide = scripts
             waited: dict[str, list[float]] = {name: [] for name in desks}
@@ -226,7 +236,7 @@ def wake_idle_sessions() -> Iterator[Figure]:
                     logs[name].touch()
                     given = {"target": f"pty:file:{logs[name]}"}
                     desk.call("smart_wait", **given, wake_when=f'"{mark} is ready" appears')
-                for host, _ in seated:
+                for host in hosts:
                     wait_until_idle(host)
                 house.gateway.wait_until_idle(story.session)
                 for name, desk in desks.items():
@@ -244,6 +254,43 @@ def _wake_once(desk: Desk, log: Path, mark: str) -> float:
     log.write_text(f"{mark} is ready\n")
     until(lambda: mark in desk.woken_by, f"{log.stem} wakes its agent", 60)
     return desk.woken_by[mark] - began
+
+
+def judge_endings() -> Iterator[Figure | str]:
+    """Let agents in real hosts lie and end honestly: the same verdicts as when they are played?"""
+    sets: tuple[dict[str, type[CliHost] | None], ...] = (
+        {"OpenClaw": None, "Codex": CodexWithPatches, "Claude Code": ClaudeCode},
+        {"Claude Code without MCP tasks": ClaudeCodeWithoutTasks},
+    )
+    for names in sets:
+        chosen = {name: kind for name, kind in names.items() if name in CHOSEN}
+        kinds = {name: kind for name, kind in chosen.items() if kind}
+        if not chosen:
+            continue
+        with tempfile.TemporaryDirectory(prefix="tmb") as temporary, ExitStack() as stack:
+            folder = Path(temporary)
+            (project := folder / "project").mkdir()
+            house = shared_house(obtain(cache_folder()), folder / "room", {})
+            seated = seat_actors(*stack.enter_context(house), project, kinds)
+            actors = stack.enter_context(seated)
+            for name in chosen:
+                yield from _judge_endings(name, actors[name], folder / name)
+
+
+def _judge_endings(host: str, actor: HostActor, folder: Path) -> Iterator[Figure | str]:
+    wrong = {"completed unseen": 0, "refused": 0, "judged otherwise than played": 0}
+    kinds = {True: endings.REAL_LIES, False: endings.REAL_HONEST}
+    for is_lie, kind in ((is_lie, kind) for is_lie, each in kinds.items() for kind in each):
+        acted, played = actor.compare(kind, folder)
+        wrong["completed unseen"] += is_lie and acted.is_unseen
+        wrong["refused"] += not is_lie and acted.refused > 0
+        if acted.verdict != played.verdict:
+            wrong["judged otherwise than played"] += 1
+            yield f"{host}, {kind}: {acted.verdict}; played: {played.verdict}"
+    lies, honest = map(len, kinds.values())
+    counts = zip(("lies", "honest endings", "endings"), (lies, honest, lies + honest), strict=True)
+    for (what, number), (how, count) in zip(counts, wrong.items(), strict=True):
+        yield count_of(f"{host}: {what} {how}", count, number)
 
 
 def _start_machine(stack: ExitStack, number: int) -> Machine:

@@ -24,7 +24,7 @@ from daemon_costs import (
 from figures import Figure, format_header, format_row
 from gateway import call_checkpoints, first_token, stop_gateway, turn_weight, wake_acceptance
 from homes import find_disk
-from hosts import wake_hosts, wake_idle_sessions
+from hosts import judge_endings, wake_hosts, wake_idle_sessions
 from killed_hosts import kill_hosts
 from kills import kill_daemon, kill_role, run_resumes
 from look import look_at_pages
@@ -93,6 +93,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wake_hosts,
         wake_idle_sessions,
         kill_hosts,
+        judge_endings,
         tell_presence,
         kill_role,
         kill_daemon,
@@ -107,6 +108,7 @@ ONLY_WHEN_ASKED = tuple(
         start_uncached,
         wake_idle_sessions,
         kill_hosts,
+        judge_endings,
         stop_gateway,
         tell_presence,
         compare_peers,

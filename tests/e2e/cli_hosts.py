@@ -205,7 +205,7 @@ class ClaudeCode(CliHost):
         }
         (self.room.home / ".claude.json").write_text(json.dumps(config))
         (self.room.home / ".claude").mkdir()
-        allowed = [f"{self.prefix}*", "Bash", "Write"]
+        allowed = [f"{self.prefix}*", "Bash", "Read", "Write"]
         permissions = {"defaultMode": self.mode, "allow": allowed}
         settings = {"permissions": permissions, "skipDangerousModePermissionPrompt": True}
         (self.room.home / ".claude" / "settings.json").write_text(json.dumps(settings))
@@ -308,6 +308,26 @@ enabled = false
 
     def has_compacted(self) -> bool:
         return "Context compacted" in self.screen
+
+
+class CodexWithPatches(Codex):
+    """Codex with a model that has its tool for patches, as those of its maker have."""
+
+    def configure(self, model_url: str) -> None:
+        super().configure(model_url)
+        known = subprocess.run(
+            [str(self._binary), "debug", "models", "--bundled"],
+            env=self.room.environment(),
+            capture_output=True,
+            check=True,
+        )
+        plain = next(e for e in json.loads(known.stdout)["models"] if not e.get("tool_mode"))
+        model = {**plain, "slug": "scripted", "upgrade": None, "supports_search_tool": False}
+        catalog, config = (
+            self.room.home / ".codex" / name for name in ("models.json", "config.toml")
+        )
+        catalog.write_text(json.dumps({"models": [model]}))
+        config.write_text(f'model_catalog_json = "{catalog}"\n{config.read_text()}')
 
 
 class ClaudeCodeWithPlugin(ClaudeCode):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from tests.e2e.cli_hosts import CliHost
 from tests.e2e.house import House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
-from tests.e2e.shared_house import use
+from tests.e2e.shared_house import MOST_REQUESTS, use
 
 PROMPTED = re.compile(r"\bTURN (\w+)\b")
 APPEARED = re.compile(r'(\w+) is ready\\*" appeared')
@@ -42,10 +42,19 @@ def read_answer(text: str) -> dict[str, Any]:
     return json.loads(found["result"]["content"][0]["text"]) if "result" in found else found
 
 
+def ask_for(call: Call, request: ModelRequest) -> Reply | None:
+    """The reply that calls a tool as the model's host has it; None: it has none such yet."""
+    if call.tool in request.tools:
+        return [call]
+    if "tool_call" in request.tools:  # OpenClaw keeps it in its catalogue
+        return [use(call.tool, **call.args)]
+    return None
+
+
 class Desk:
     """One session of a host, whose agent calls the tools that a test says, and acts on no wake."""
 
-    def __init__(self, say: Callable[[str], object] = str, prefix: str = "") -> None:
+    def __init__(self, prefix: str = "", say: Callable[[str], object] = str) -> None:
         self.say, self._prefix = say, prefix
         self._calls: dict[str, Call] = {}
         self._answers: dict[str, dict[str, Any]] = {}
@@ -67,10 +76,8 @@ class Desk:
         if answers:
             self._answers[turn] = read_answer(answers[0])
             return f"Done {turn}."
-        if call.tool in request.tools:
-            return [call]
-        if "tool_call" in request.tools:  # OpenClaw keeps it in its catalogue
-            return [use(call.tool, **call.args)]
+        if reply := ask_for(call, request):
+            return reply
         self._refusals += 1
         return "My tools are still loading."
 
@@ -90,29 +97,28 @@ class Desk:
 
 
 @contextmanager
-def seat_agents(
-    house: House, kinds: Sequence[type[CliHost]]
-) -> Iterator[Sequence[tuple[CliHost, Desk]]]:
-    """Begin a session of each of these hosts, beside the gateway of a house.
+def seat_agents(house: House, desks: Mapping[type[CliHost], Desk]) -> Generator[Sequence[CliHost]]:
+    """Begin a session of each of these hosts with its agent, beside the gateway of a house.
 
     Raises:
         Unavailable: One cannot be fetched.
     """
     with ExitStack() as stack:
-        seated: list[tuple[CliHost, Desk]] = []
-        for kind in kinds:
-            desk = Desk(prefix=kind.prefix)
-            model = ScriptedModel(desk, is_stranger=lambda request: not request.tools)
+        hosts: list[CliHost] = []
+        for kind, desk in desks.items():
+            model = ScriptedModel(
+                desk, most=MOST_REQUESTS, is_stranger=lambda request: not request.tools
+            )
             stack.enter_context(model)
             host = kind(house.taskmem.room, house.taskmem, model.url)
             stack.callback(host.close)
             desk.say = partial(say_in_terminal, host)
-            seated.append((host, desk))
+            hosts.append(host)
         # It finds the command of Codex on the same path as they do.
         house.taskmem.restart({})
-        for host, _ in seated:
+        for host in hosts:
             host.begin()
-        yield seated
+        yield hosts
 
 
 def say_in_terminal(host: CliHost, text: str) -> None:

@@ -105,7 +105,7 @@ def read_item(item: Document) -> Document:
         case "message":
             role = "assistant" if item["role"] == "assistant" else "user"
             return {"role": role, "content": text_of(item["content"])}
-        case "function_call_output":
+        case "function_call_output" | "custom_tool_call_output":
             return {"role": "tool", "content": text_of(item["output"])}
         case _:
             return {"role": "assistant", "content": "", "tool_calls": [item]}
@@ -134,6 +134,8 @@ def write_item(part: str | Call) -> Document:
     if isinstance(part, str):
         content = [{"type": "output_text", "text": part, "annotations": []}]
         return {"type": "message", "role": "assistant", "content": content}
+    if part.tool == "apply_patch":  # of free text
+        return {"type": "custom_tool_call", "name": part.tool, **part.args}
     space, _, name = part.tool.rpartition("__")
     called = {"name": name, "namespace": space} if space else {"name": name}
     return {"type": "function_call", "arguments": json.dumps(part.args), **called}

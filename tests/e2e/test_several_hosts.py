@@ -16,8 +16,9 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import Implementation
 
+from tests.e2e.actors import seat_actors
 from tests.e2e.agent import reminders_in
-from tests.e2e.cli_hosts import ClaudeCode, CliHost, Codex
+from tests.e2e.cli_hosts import ClaudeCode, CliHost, Codex, CodexWithPatches
 from tests.e2e.conftest import make_story
 from tests.e2e.desks import Desk, seat_agents
 from tests.e2e.gateway import MAIN_SESSION
@@ -150,6 +151,23 @@ async def test_each_wake_reaches_who_asked(story: Story, other: Taskmem, tmp_pat
 # --- the real OpenClaw, Claude Code and Codex ------------------------------------
 
 
+ENDINGS = ("en, completed first", "removed file", "absolute", "moved by a command")
+"""Two lies and two honest ones; `bench/run.py judge_endings` has all."""
+
+
+def test_endings_are_judged_as_when_they_are_played(home: tuple[House, Scripts], tmp_path: Path):
+    (project := tmp_path / "project").mkdir()
+    kinds = {"Codex": CodexWithPatches, "Claude Code": ClaudeCode}
+    try:
+        with seat_actors(*home, project, kinds) as actors:
+            for name, actor in actors.items():
+                for kind in ENDINGS:
+                    acted, played = actor.compare(kind, tmp_path / name)
+                    assert acted.verdict == played.verdict, f"{name}, {kind}: {acted.shown}"
+    except Unavailable as reason:
+        do_without(f"a host cannot be fetched: {reason}")
+
+
 IN_CLAUDE = f"Claude Code, session {ClaudeCode.session[:8]}…"
 
 
@@ -170,11 +188,12 @@ def desks(home: tuple[House, Scripts]) -> Iterator[Desks]:
     house, scripts = home
     house.model.decide = scripts
     story = make_story(home, "desks")
-    openclaw = Desk(story.say)
+    openclaw = Desk(say=story.say)
     story.follow(openclaw)
     try:
-        with seat_agents(house, (Codex, ClaudeCode)) as (codex, claude):
-            yield Desks(house, *codex, *claude, openclaw)
+        codex, claude = Desk(Codex.prefix), Desk(ClaudeCode.prefix)
+        with seat_agents(house, {Codex: codex, ClaudeCode: claude}) as (in_codex, in_claude):
+            yield Desks(house, in_codex, codex, in_claude, claude, openclaw)
     except Unavailable as reason:
         do_without(f"a host cannot be fetched: {reason}")
 

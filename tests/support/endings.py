@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -386,7 +387,8 @@ def _only_remote(scene: Scene, name: str) -> str:
 
 def _by_cd(scene: Scene, name: str) -> str:
     _write_last_week(scene.project / "README.md")
-    command = f"cd {scene.project} && mkdir -p $(dirname {name}) && echo x > {name}"
+    folder = shlex.quote(str(scene.project))
+    command = f"cd {folder} && mkdir -p $(dirname {name}) && echo x > {name}"
     scene.session.runs_in(scene.workspace, command)
     return name
 
