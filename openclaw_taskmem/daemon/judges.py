@@ -359,7 +359,7 @@ def add_forms(
         return refusal
     forms = _find_judged_forms(plugin_host, target, reader)
     # What the judge advises is a text, which nothing may be able to read here.
-    only = "" if FORMS[0] in forms else " Write it in a form listed under forms."
+    only = "" if FORMS[0] in forms else " Write it as shown in forms."
     told = ConditionUnclear(f"{refusal}{only}", sides=refusal.sides)
     told.details = {
         "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],

@@ -343,7 +343,7 @@ def test_a_window_is_judged_by_rules(ruling_daemon, screen, wake_when, before, a
     [
         ("the chart looks good", "no model reads plain English"),
         ("fails", 'Quote what it shows then: "Build failed" appears'),
-        ("the build has finished", "Write each in a form listed under forms"),
+        ("the build has finished", "Write each as shown in forms"),
         ('"x" appears', "quote more of it"),
         ("asks for a password", "Quote the words of its dialog"),
     ],

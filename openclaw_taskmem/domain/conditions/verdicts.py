@@ -210,7 +210,7 @@ def build_sides_refusal(
     """
     help_ = ""
     if forms:
-        help_ = "Write each in a form listed under forms, joined by or / and."
+        help_ = "Write each as shown in forms, joined by or / and."
     elif scheme is not None and not advice:
         help_ = (
             "No judge took any form that was tried, nor plain English. The plug-in that watches "

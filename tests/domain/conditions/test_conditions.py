@@ -273,7 +273,7 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
         "suggestion": "fails",
     }
     assert str(refusal) == (
-        "Nobody here can judge these sides. Write each in a form listed under forms, joined by "
+        "Nobody here can judge these sides. Write each as shown in forms, joined by "
         "or / and. Nothing was written."
     )
 
@@ -314,7 +314,7 @@ def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested)
     condition = parse_condition(words)
     assert [*suggest_conditions(condition, [0], forms)][:1] == suggested
     refusal = refuse_of_scheme(words, forms, suggestion="".join(suggested))
-    assert ("in a form listed under forms, joined by or / and" in str(refusal)) is bool(forms)
+    assert ("as shown in forms, joined by or / and" in str(refusal)) is bool(forms)
     assert ("suggestion" in refusal.details) is bool(suggested)
     assert str(refusal).endswith("Hm. Nothing was written.")
 
