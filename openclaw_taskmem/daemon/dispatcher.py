@@ -7,7 +7,7 @@ import binascii
 import logging
 import math
 import os
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -162,7 +162,8 @@ class Dispatcher:
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._list_readers, self._followers.note_commit
         )
-        self._session_variables = context.plugin_host.list_session_variables()
+        self.session_variables = context.plugin_host.list_session_variables()
+        """Names of the variables that relays are asked for."""
         self._pages = PageRenderer(self._for_person.build_site, self._followers.format_counts)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
@@ -187,11 +188,6 @@ class Dispatcher:
             "finalize": self._check_last_words,
             "command": self._run_command,
         }
-
-    @property
-    def session_variables(self) -> Sequence[str]:
-        """Names of the variables that relays are asked for."""
-        return self._session_variables
 
     def release_followers(self) -> None:
         """Answer all calls that wait, because the daemon is stopping."""

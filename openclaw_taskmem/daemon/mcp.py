@@ -11,11 +11,12 @@ import contextlib
 import importlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost
 from openclaw_taskmem.domain.changes.waits import PolledState
 from openclaw_taskmem.domain.text.texts import (
     format_iso_millis,
@@ -23,7 +24,6 @@ from openclaw_taskmem.domain.text.texts import (
     quote_line,
     to_plain_line,
 )
-from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.mcp_answers import (
     CAPABILITIES,
     INSTRUCTIONS,
@@ -146,41 +146,20 @@ if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
 
 
-class _CallTool(Protocol):
-    """Calls a tool with arguments for an MCP client, whose name is None if it gives none.
+class HostCalls(NamedTuple):
+    """Answers what the client of one relay asks for."""
 
-    `meta`: metadata of the request. `takes_tasks`: True if it may be answered as a task. `form`:
-    key of the question that the user answered in a form, and their words; None: no form.
-    """
-
-    def __call__(
-        self,
-        name: str,
-        given: dict[str, Any],
-        client: str | None,
-        meta: Mapping[str, JsonValue],
-        *,
-        takes_tasks: bool = False,
-        form: tuple[str, str] | None = None,
-    ) -> Awaitable[Answer]: ...
-
-
-class _Questions(Protocol):
+    call_tool: Callable[[str, dict[str, Any], RelayHost], Awaitable[Answer]]
+    """Calls a tool with arguments."""
+    dispatcher: Dispatcher
     """Finds questions to the user that agents ask, and polls their waits."""
+    host: RelayHost
 
-    def read_wait(self, wait_id: str) -> Awaitable[Wait]:
-        """Return a wait."""
-        ...
-
-    def poll_wait(
-        self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
-    ) -> Awaitable[PolledWait]:
-        """Return what a client that asks is answered: once the wait has ended, or after seconds."""
-        ...
-
-    def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
-        """Return the open question of a task; None: there is none."""
-        ...
+    def find_caller(self, ctx: ServerRequestContext[Any]) -> RelayHost:
+        """Return the relay with the name that its client gives, and with the request's metadata."""
+        asking = ctx.session.client_params
+        client = asking.client_info.name if asking else None
+        return self.host._replace(client=client, meta=_read_meta(ctx))
 
 
 _OPEN_WAIT: Final = "smart_wait"
@@ -235,8 +214,7 @@ async def refuse_host(
 async def serve_host(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    call_tool: _CallTool,
-    questions: _Questions,
+    calls: HostCalls,
     tools: Sequence[Tool],
     *,
     take_answer: Callable[[bytes], bool],
@@ -247,16 +225,14 @@ async def serve_host(
     """
     from mcp.server.stdio import stdio_server
 
-    server = _build_server(call_tool, questions, tools)
+    server = _build_server(calls, tools)
     lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer, take_answer))
     lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _build_server(
-    call_tool: _CallTool, questions: _Questions, tools: Sequence[Tool]
-) -> Server[dict[str, Any]]:
+def _build_server(calls: HostCalls, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 
@@ -275,18 +251,19 @@ def _build_server(
     ) -> types.CallToolResult | dict[str, Any]:
         given = dict(params.arguments or {})
         if params.name == _ASK and params.request_state is not None:
-            return await _take_form(call_tool, ctx, params)
+            return await _take_form(calls, ctx, params)
         takes_tasks = params.name == _OPEN_WAIT and _offers_tasks(ctx)
         try:
-            answer = await _call(call_tool, ctx, params.name, given, takes_tasks=takes_tasks)
+            caller = calls.find_caller(ctx)._replace(takes_tasks=takes_tasks)
+            answer = await calls.call_tool(params.name, given, caller)
         except TaskmemError as error:
             return _build_result(_format_json(error.to_json()), failed=True)
         if takes_tasks:
-            wait = await questions.read_wait(str(answer["wait_id"]))
+            wait = await calls.dispatcher.read_wait(str(answer["wait_id"]))
             seed = {"status": PolledState.WORKING, "statusMessage": answer["message"]}
             return {"resultType": "task", **_build_task(wait), **seed}
         if params.name == _ASK and given.get("ask") and _offers_forms(ctx):
-            question = await questions.find_question(str(answer["task_id"]))
+            question = await calls.dispatcher.find_question(str(answer["task_id"]))
             return _build_form(question, answer) if question else _build_answer(answer)
         return _build_answer(answer)
 
@@ -298,7 +275,7 @@ def _build_server(
         on_list_tools=on_list_tools,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, on_call_tool)
-    _add_tasks(server, call_tool, questions)
+    _add_tasks(server, calls)
     server.middleware = []  # the SDK's own builds a span for each message, which nobody collects
     return server
 
@@ -334,7 +311,7 @@ def _build_form(question: UserQuestion, answer: Answer) -> dict[str, Any]:
 
 
 async def _take_form(
-    call_tool: _CallTool, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    calls: HostCalls, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
 ) -> types.CallToolResult:
     """Take what the user made of a form: an answer takes the task up again for its agent."""
     key, answer = _read_form_state(params.request_state or "")
@@ -344,7 +321,8 @@ async def _take_form(
         return _build_answer({**answer, "message": f"{told} {answer['message']}"})
     try:
         task = {"task_id": answer["task_id"]}
-        resumed = await _call(call_tool, ctx, "task_resume", task, form=(key, words))
+        caller = calls.find_caller(ctx)._replace(form=(key, words))
+        resumed = await calls.call_tool("task_resume", task, caller)
     except TaskmemError as error:
         return _build_result(_format_json(error.to_json()), failed=True)
     told = f"The user answered: {quote_line(to_plain_line(words), _WORDS_BYTES)}"
@@ -383,7 +361,7 @@ def _read_form_words(form: object) -> str:
 # --- tasks of MCP -------------------------------------------------------------------------
 
 
-def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: _Questions) -> None:
+def _add_tasks(server: Server[dict[str, Any]], calls: HostCalls) -> None:
     """Let a server answer for the waits that are tasks."""
     import mcp_types as types
     from mcp import MCPError
@@ -393,8 +371,7 @@ def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: 
 
     async def on_get(ctx: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
         try:
-            asked = questions.poll_wait(params.task_id, _read_client(ctx), _read_meta(ctx))
-            polled = await asked
+            polled = await calls.dispatcher.poll_wait(params.task_id, calls.find_caller(ctx))
         except TaskmemError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         task = {**_build_task(polled.wait), "status": polled.state}
@@ -405,7 +382,8 @@ def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: 
 
     async def on_cancel(ctx: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
         try:
-            await _call(call_tool, ctx, "wait_cancel", {"wait_id": params.task_id})
+            given = {"wait_id": params.task_id}
+            await calls.call_tool("wait_cancel", given, calls.find_caller(ctx))
         except TaskmemError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         return {}
@@ -413,26 +391,6 @@ def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: 
     server.extensions = {TASKS: {}}
     server.add_request_handler("tasks/get", TaskParams, on_get)
     server.add_request_handler("tasks/cancel", TaskParams, on_cancel)
-
-
-def _call(
-    call_tool: _CallTool,
-    ctx: ServerRequestContext[Any],
-    name: str,
-    given: dict[str, Any],
-    *,
-    takes_tasks: bool = False,
-    form: tuple[str, str] | None = None,
-) -> Awaitable[Answer]:
-    """Call a tool for the client that asks."""
-    meta = _read_meta(ctx)
-    return call_tool(name, given, _read_client(ctx), meta, takes_tasks=takes_tasks, form=form)
-
-
-def _read_client(ctx: ServerRequestContext[Any]) -> str | None:
-    """Return the name that the client gives; None: none."""
-    asking = ctx.session.client_params
-    return asking.client_info.name if asking else None
 
 
 def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:

@@ -16,9 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-from pydantic import JsonValue
+from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
@@ -29,9 +27,9 @@ from openclaw_taskmem.daemon.relay_posts import RelayPosts
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.mcp_lines import TruncatedLine
-from taskmem_hookspecs import TaskmemError, UserQuestion, Wait
+from openclaw_taskmem.tools.tool import Answer
+from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
 
@@ -279,9 +277,8 @@ class SocketServer:
             if self.lacks_mcp is not None:
                 await mcp.refuse_host(reader, writer, self.lacks_mcp, take_answer=take)
                 return
-            call = partial(self._dispatch_tool_call, host)
-            questions = _HostQuestions(self._dispatcher, host)
-            await mcp.serve_host(reader, writer, call, questions, tools, take_answer=take)
+            calls = mcp.HostCalls(self._dispatch_tool_call, self._dispatcher, host)
+            await mcp.serve_host(reader, writer, calls, tools, take_answer=take)
         finally:
             noting.cancel()
             posts.close()
@@ -297,21 +294,12 @@ class SocketServer:
         )
 
     async def _dispatch_tool_call(
-        self,
-        host: RelayHost,
-        name: str,
-        given: dict[str, Any],
-        client: str | None,
-        meta: Mapping[str, JsonValue],
-        *,
-        takes_tasks: bool = False,
-        form: tuple[str, str] | None = None,
-    ) -> Any:  # noqa: ANN401
+        self, name: str, given: dict[str, Any], host: RelayHost
+    ) -> Answer:
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            host = host._replace(client=client, meta=meta, takes_tasks=takes_tasks, form=form)
             return await self._dispatcher.call_tool(name, given, host)
         except TaskmemError:
             raise
@@ -395,27 +383,6 @@ class SocketServer:
             return _encode_document(
                 {"id": number, "error": _log_unexpected_error(method).to_json()}
             )
-
-
-class _HostQuestions(NamedTuple):
-    """Answers what the client of one relay asks for besides tools."""
-
-    dispatcher: Dispatcher
-    host: RelayHost
-
-    def poll_wait(
-        self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
-    ) -> Awaitable[PolledWait]:
-        """Answer a client that asks for a wait."""
-        return self.dispatcher.poll_wait(wait_id, self.host._replace(client=client, meta=meta))
-
-    def read_wait(self, wait_id: str) -> Awaitable[Wait]:
-        """Return a wait."""
-        return self.dispatcher.read_wait(wait_id)
-
-    def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
-        """Return the open question of a task; None: there is none."""
-        return self.dispatcher.find_question(task_id)
 
 
 async def _read_variables(reader: asyncio.StreamReader, names: Sequence[str]) -> dict[str, str]:
