@@ -32,7 +32,6 @@ from taskmem_hookspecs import (
     Event,
     EventQuery,
     Message,
-    Run,
     RunState,
     Task,
     TaskFacts,
@@ -72,16 +71,6 @@ def take_answer(context: Context, key: str, answer: str, relay: Caller | None = 
             # The question stays open until its run goes on.
             runs.take_up_task(context, task_id, Caller(person=True))
             context.commit(Change(events=(entry,)))
-
-
-def _build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Event, ...]:
-    """Return the events that ask again the questions lost with a gateway."""
-    now = context.clock.now()
-    return tuple(
-        events.build_event(events.QUESTION_LOST, run, now)
-        for run in waiting
-        if runs.find_question(context, run) is not None
-    )
 
 
 def _record_answer(
@@ -160,9 +149,14 @@ def handle_gateway_start(
     waiting = run_recovery.find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
     for run in waiting:
         turns.remind_of_answer(context, run)
+    now = context.clock.now()
     reminders = (
         *run_recovery.build_waiting_notices(context),
-        *_build_lost_questions(context, waiting),
+        *(
+            events.build_event(events.QUESTION_LOST, run, now)
+            for run in waiting
+            if runs.find_question(context, run) is not None
+        ),
     )
     context.commit(Change(events=reminders, bookmarks=(bookmark,)))
 

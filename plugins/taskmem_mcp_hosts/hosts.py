@@ -309,15 +309,13 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
     )
 
 
-def make_entry(
-    there: Mapping[str, Any] | None, variables: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+def make_entry(there: Mapping[str, Any] | None, variables: Mapping[str, str]) -> dict[str, Any]:
     """Return our entry, with a host's `variables`; others' additions to the existing one stay."""
     # Hosts may run in the environment of a project, or from an image with a Python of its own.
     program, *arguments = OWN_PROGRAM
     kept = {**to_object((there or {}).get("env"))}
     kept.pop("CODEX_HOME", None)  # of another time
-    env = {"TASKMEM_TOOLS": TOOLS, **kept, **(variables or {})}
+    env = {"TASKMEM_TOOLS": TOOLS, **kept, **variables}
     if find_home() != find_usual_home():
         env["TASKMEM_HOME"] = str(find_home())
     elif _find_kept_home(there) is None:

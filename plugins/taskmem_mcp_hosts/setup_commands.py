@@ -98,15 +98,14 @@ def skill(folder: str, *, dry_run: bool) -> None:
 
 def _run_setup(host: McpHost, *, dry_run: bool, remove: bool) -> None:
     from taskmem_mcp_hosts import hosts
-    from taskmem_mcp_hosts import hosts as apply
 
     with _explain_errors():
         if remove:
-            lines = apply.remove_from_host(host, dry_run=dry_run)
+            lines = hosts.remove_from_host(host, dry_run=dry_run)
         else:
             for note in hosts.find_missing(host, os.environ):
                 click.echo(f"note: {note}")
-            lines = apply.set_up_host(host, os.environ, dry_run=dry_run)
+            lines = hosts.set_up_host(host, os.environ, dry_run=dry_run)
         for line in lines:
             click.echo(line)
 
