@@ -32,6 +32,10 @@ def register(**given):
     return "task_register", {"name": "Deploy", "plan": ["Build"], **given}
 
 
+def artifacts(named):
+    return register(metadata={"artifacts": named})
+
+
 def update(**given):
     return "task_update", {"task_id": "OPEN", **given}
 
@@ -68,7 +72,9 @@ REFUSED = {
     "register: blank name": register(name=" \t\n"),
     "register: name too long": register(name="x" * 201),
     "register: NUL in the name": register(name="De\x00ploy"),
+    "register: name and step of signs that nobody sees": register(name="\u200b", plan=["\ufeff"]),
     "register: empty plan": register(plan=[]),
+    "register: plan a text": register(plan=" "),
     "register: plan a number": register(plan=5),
     "register: blank step": register(plan=["Build", "  "]),
     "register: step too long": register(plan=["x" * 501]),
@@ -83,6 +89,12 @@ REFUSED = {
     "register: two reserved keys": register(
         metadata={"own": 1, "last_wait_state": None, "active_wait_ids": None}
     ),
+    "register: artifact without a path": artifacts([{"bytes": 5}]),
+    "register: artifact a list": artifacts([["/w/x"]]),
+    "register: artifact a number": artifacts([5]),
+    "register: artifact blank": artifacts([""]),
+    "register: artifacts an object": artifacts({"a": 1}),
+    "register: artifacts a number": artifacts(7),
     "register: an unknown argument": register(priority="high"),
     "register: many faults": register(name="", plan=["", " "], priority=1, due=2),
     # task_update
@@ -90,9 +102,12 @@ REFUSED = {
     "update: no id": ("task_update", {"message": "Done."}),
     "update: blank id": update(task_id=" ", message="Done."),
     "update: unknown id": update(task_id="task_nobody", message="Done."),
+    "update: id with SQL in it": update(task_id="'; DROP TABLE tasks; --", query="x"),
     "update: id too long": update(task_id="x" * 201, message="Done."),
     "update: blank message": update(message=" "),
     "update: message of 900 KB": update(message=HUGE),
+    "update: message of too many bytes": update(message="é" * (32 * KIB + 1)),
+    "update: message a list": update(message=["a", "b"]),
     "update: message an object": update(message={"text": "Done."}),
     "update: blank query": update(query="\n"),
     "update: unknown status": update(status="odd"),
@@ -119,6 +134,7 @@ REFUSED = {
     "update: someone else's role": update(message="Done.", role="system"),
     # task_plan_update
     "revise: nothing": ("task_plan_update", {}),
+    "revise: no reason": ("task_plan_update", {"task_id": "OPEN", "new_plan": ["a"]}),
     "revise: blank reason": revise(reason=""),
     "revise: empty plan": revise(new_plan=[]),
     "revise: unknown id": revise(task_id="task_nobody"),
@@ -126,9 +142,12 @@ REFUSED = {
     "revise: an unknown argument": revise(author="user"),
     # task_list
     "list: unknown status": ("task_list", {"status": "open"}),
+    "list: limit below 0": ("task_list", {"limit": -1}),
+    "list: limit a text": ("task_list", {"limit": "many"}),
     "list: limit too large": ("task_list", {"limit": 101}),
     "list: limit a boolean": ("task_list", {"limit": True}),
     "list: limit a fraction": ("task_list", {"limit": 1.5}),
+    "list: limit a fraction as a text": ("task_list", {"limit": "2.5"}),
     "list: an unknown argument": ("task_list", {"page": 2}),
     # memory_recall
     "recall: nothing": ("memory_recall", {}),

@@ -60,7 +60,8 @@ def test_the_command_that_makes_it_makes_it():
 def test_no_tool_asks_for_the_session_that_the_gateway_knows():
     for tool, made in zip(TOOLS, tool_catalogue._build_catalogue(TOOLS), strict=True):
         asked = tool["inputSchema"]["properties"]
-        assert "session_key" in asked
+        told = {"type": "string", "description": "Your session, if known."}
+        assert asked["session_key"] == told
         assert made["parameters"]["properties"] == {
             name: field for name, field in asked.items() if name != "session_key"
         }
