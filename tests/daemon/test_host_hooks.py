@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ from openclaw_taskmem.daemon import host_hooks
 from openclaw_taskmem.engine import overview, wakes
 from taskmem_claude import CLIENT, SESSION
 from taskmem_hookspecs import WakeState
-from tests.plugins.claude.test_inbox import KEY, Session
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import Daemon
 from tests.support.gateways import MAIN
-from tests.support.waiting import until
 from tests.support.world import World
 
 
@@ -41,49 +38,30 @@ def stop(**more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "of a later version"])
-async def test_a_session_that_starts_has_its_open_task(daemon: Daemon, source: str):
-    task_id = await register(daemon, "s-1")
-    output = daemon.ask("hook", event=start(source))["hookSpecificOutput"]
+def test_a_session_that_starts_has_its_open_task(world: World, source: str):
+    task_id = world.register(session_key=MAIN)
+    output = answer(world, start(source, MAIN))["hookSpecificOutput"]
     assert output["hookEventName"] == "SessionStart"
     assert output["additionalContext"].startswith("[task_resume] ")
     assert task_id in output["additionalContext"]
-
-
-async def test_another_session_hears_nothing_of_it(daemon: Daemon):
-    await register(daemon, "s-1")
-    assert daemon.ask("hook", event=start(session="s-2")) is None
-
-
-async def test_a_task_that_has_ended_is_not_told(daemon: Daemon):
-    task_id = await register(daemon, "s-1")
-    daemon.ask("act", id=task_id, action="cancel")
-    assert daemon.ask("hook", event=start()) is None
-
-
-@pytest.fixture
-def session() -> Iterator[Session]:
-    """A session of Claude Code with an inbox."""
-    with Session() as opened:
-        yield opened
+    assert answer(world, start(source, "s-2")) is None
+    world.call("task_update", task_id=task_id, session_key=MAIN, status="cancelled")
+    assert answer(world, start(source, MAIN)) is None
 
 
 @pytest.mark.parametrize(
     ("more", "state"),
-    [({}, "acknowledged"), ({"source": "system"}, "acknowledged"), ({"source": "user"}, "sent")],
+    [
+        ({}, WakeState.ACKNOWLEDGED),
+        ({"source": "system"}, WakeState.ACKNOWLEDGED),
+        ({"source": "user"}, WakeState.SENT),
+    ],
 )
-async def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
-    start: Any, session: Session, tmp_path: Path, more: dict[str, str], state: str
+def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
+    world: World, more: dict[str, str], state: WakeState
 ):
-    daemon, log = start(TASKMEM_WAKE_TRANSPORT="auto"), tmp_path / "build.log"
-    log.touch()
-    async with agent(daemon.home, "auto", client=CLIENT, **session.variables) as speaking:
-        given = {"target": f"pty:file:{log}", "wake_when": '"READY" appears'}
-        await speaking.call_tool("smart_wait", given)
-        log.write_text("READY\n")
-        until(lambda: [each["state"] for each in daemon.wakes()] == ["sent"], "it is told")
-    (text,) = session.texts
-    assert daemon.ask("hook", event=prompt(text, session_id=KEY, **more)) is None
-    assert [each["state"] for each in daemon.wakes()] == [state]
+    assert answer(world, prompt(send_end(world), session_id=MAIN, **more)) is None
+    assert [wake.state for wake in world.wakes()] == [state]
 
 
 @pytest.mark.parametrize(
@@ -430,17 +408,17 @@ async def test_a_turn_that_was_given_up_is_told_until_somebody_writes(daemon: Da
         [],
         {},
         start(session=None),
-        start(session=["s-1"]),
+        start(session=[MAIN]),
         start(session=""),
         start(session="s" * 100_000),
-        {**start(), "hook_event_name": ["SessionStart"]},
-        {**start(), "hook_event_name": "OfALaterVersion"},
-        prompt(None),
-        prompt(["[system] x"]),
-        prompt("x" * 900_000),
+        {**start(session=MAIN), "hook_event_name": ["SessionStart"]},
+        {**start(session=MAIN), "hook_event_name": "OfALaterVersion"},
+        prompt(None, session_id=MAIN),
+        prompt(["[system] x"], session_id=MAIN),
+        prompt("x" * 900_000, session_id=MAIN),
     ],
     ids=lambda event: str(event)[:60],
 )
-async def test_what_is_no_known_event_has_no_answer(daemon: Daemon, event: object):
-    await register(daemon, "s-1")
-    assert daemon.ask("hook", event=event) is None
+def test_what_is_no_known_event_has_no_answer(world: World, event: Any):
+    world.register(session_key=MAIN)
+    assert answer(world, event) is None

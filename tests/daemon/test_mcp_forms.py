@@ -6,7 +6,6 @@ import json
 import signal
 from typing import Any
 
-import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitRequestParams, ElicitResult, Implementation
 
@@ -79,36 +78,31 @@ async def test_options_are_a_choice_beside_the_users_own_words(daemon):
     assert find_answers(daemon, answer["task_id"]) == ["Blue\nBut a dark one."]
 
 
-@pytest.mark.parametrize(
-    "person", [Person("decline"), Person("cancel"), Person("accept", words=" \n")]
-)
-async def test_a_form_without_an_answer_leaves_the_question(daemon, person):
-    answer = await ask_person(daemon.home, person)
+async def test_a_form_without_an_answer_leaves_the_question(daemon):
+    for person in (Person("decline"), Person("cancel"), Person("accept", words=" \n")):
+        answer = await ask_person(daemon.home, person)
 
-    assert len(person.forms) == 1
-    assert answer["message"].startswith("A form for the user brought no answer.")
-    assert "Put your question to the user yourself" in answer["message"]
-    assert has_question(daemon, answer["task_id"])
-    assert find_answers(daemon, answer["task_id"]) == []
+        assert len(person.forms) == 1
+        assert answer["message"].startswith("A form for the user brought no answer.")
+        assert "Put your question to the user yourself" in answer["message"]
+        assert has_question(daemon, answer["task_id"])
+        assert find_answers(daemon, answer["task_id"]) == []
 
 
-@pytest.mark.parametrize(
-    ("protocol", "capabilities"),
-    [
+def test_a_client_without_forms_is_answered_as_ever(daemon):
+    for protocol, capabilities in (
         (OLDER, {"elicitation": {"form": {}}}),
         (NEWER, {}),
         (NEWER, {"elicitation": {"url": {}}}),
         (NEWER, {"sampling": {}}),
-    ],
-)
-def test_a_client_without_forms_is_answered_as_ever(daemon, protocol, capabilities):
-    with Lines(daemon.home, protocol=protocol) as client:
-        client.can(**capabilities)
-        task = client.call("task_register", TASK)[1]["task_id"]
-        failed, answer = client.call("task_update", {"task_id": task, **ASK})
+    ):
+        with Lines(daemon.home, protocol=protocol) as client:
+            client.can(**capabilities)
+            task = client.call("task_register", TASK)[1]["task_id"]
+            failed, answer = client.call("task_update", {"task_id": task, **ASK})
 
-    assert not failed
-    assert answer["message"].startswith("Put your question to the user yourself")
+        assert not failed
+        assert answer["message"].startswith("Put your question to the user yourself")
 
 
 def show_form(client: Lines, *, claims: bool = False) -> tuple[str, dict[str, Any]]:
@@ -156,13 +150,12 @@ def test_an_answer_to_a_question_that_is_over_is_only_told(daemon):
     assert 'the user answered \\"Blue.\\" to an earlier question' in thread
 
 
-@pytest.mark.parametrize("state", ["", "[", "{}", '{"question": "a", "answer": {}}', "[" * 9999])
-def test_a_state_that_came_with_no_form_is_refused(daemon, state):
+def test_a_state_that_came_with_no_form_is_refused(daemon):
     with Lines(daemon.home, protocol=NEWER) as client:
         _, call = show_form(client)
-        error = client.ask("tools/call", **{**call, "requestState": state})["error"]
-
-    assert error["code"] == -32602
+        for state in ("", "[", "{}", '{"question": "a", "answer": {}}', "[" * 9999):
+            error = client.ask("tools/call", **{**call, "requestState": state})["error"]
+            assert error["code"] == -32602
 
 
 def test_a_form_answers_only_what_its_session_may_resume(daemon):

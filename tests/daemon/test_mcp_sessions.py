@@ -7,10 +7,10 @@ import json
 import os
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import Any, BinaryIO
 
 from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
 from tests.support.agents import agent, parse_result
@@ -36,22 +36,16 @@ async def register(daemon: Daemon, client: str, meta: dict[str, str], **variable
         return daemon.ask("show", id=made["task_id"])["session_key"]
 
 
-async def test_claude_code_names_its_session_in_variables(daemon: Daemon):
+async def test_the_session_is_the_one_that_the_host_names(daemon: Daemon):
     assert await register(daemon, CLIENT, {}, **{SESSION: "s-1"}) == "s-1"
-
-
-async def test_codex_names_its_thread_in_each_call(daemon: Daemon):
     assert await register(daemon, CODEX, {"threadId": "t-1"}) == "t-1"
-
-
-async def test_a_host_that_names_no_session_has_none(daemon: Daemon):
     assert await register(daemon, "other", {"threadId": "t-1"}, **{SESSION: "s-1"}) is None
 
 
-@pytest.mark.parametrize("key", ["x" * 10_000, "a\x1b[31mb", "a\nb", " ", ""])
-async def test_a_host_that_names_its_session_badly_has_none(daemon: Daemon, key: str):
-    assert await register(daemon, CODEX, {"threadId": key}) is None
-    assert await register(daemon, CLIENT, {}, **{SESSION: key}) is None
+async def test_a_host_that_names_its_session_badly_has_none(daemon: Daemon):
+    for key in ("x" * 10_000, "a\x1b[31mb", "a\nb", " ", ""):
+        assert await register(daemon, CODEX, {"threadId": key}) is None
+        assert await register(daemon, CLIENT, {}, **{SESSION: key}) is None
     assert [each["last_error"] for each in daemon.ask("plugins") if each["last_error"]] == []
 
 
@@ -84,9 +78,9 @@ async def test_two_sessions_of_one_relay_are_two(daemon: Daemon):
         assert (await speaking.call_tool("task_update", given, meta=second)).is_error
 
 
-@pytest.mark.parametrize("variables", [{TOKEN: SECRET}, {TOKEN: SECRET, SOCKET: "/nowhere"}])
-async def test_a_token_is_in_no_file_of_the_home(daemon: Daemon, variables: dict[str, str]):
-    async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1", **variables}) as speaking:
+async def test_a_token_is_in_no_file_of_the_home(daemon: Daemon):
+    variables = {SESSION: "s-1", TOKEN: SECRET, SOCKET: "/nowhere"}
+    async with agent(daemon.home, client=CLIENT, **variables) as speaking:
         given = {"target": f"pty:file:{daemon.home.log}", "wake_when": '"READY" appears'}
         await speaking.call_tool("task_register", TASK)
         await speaking.call_tool("smart_wait", given)
@@ -138,22 +132,25 @@ async def test_a_child_of_its_host_writes_into_its_inbox(start: Any, tmp_path: P
     assert "READY" in message["message"]["content"]
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"variables": []}\n', b"nonsense\n"])
-async def test_a_relay_that_tells_nonsense_is_hung_up_on(daemon: Daemon, line: bytes):
+@contextmanager
+def connect_relay(daemon: Daemon, greeting: bytes) -> Iterator[tuple[socket.socket, BinaryIO]]:
     with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as answers:
         end.settimeout(PATIENCE)
         end.connect(str(daemon.home.socket))
-        end.sendall(b'{"taskmem": 1, "face": "mcp", "tells_variables": true}\n')
+        end.sendall(greeting)
         assert SESSION in json.loads(answers.readline())["variables"]
-        end.sendall(line)
-        assert answers.readline() == b""
+        yield end, answers
 
 
-async def test_a_relay_of_an_older_version_is_served(daemon: Daemon):
-    with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as answers:
-        end.settimeout(PATIENCE)
-        end.connect(str(daemon.home.socket))
-        end.sendall(b'{"taskmem": 1, "face": "mcp"}\n')
-        answers.readline()
+def test_a_relay_that_tells_nonsense_is_hung_up_on(daemon: Daemon):
+    greeting = b'{"taskmem": 1, "face": "mcp", "tells_variables": true}\n'
+    for line in (b"{}\n", b"[]\n", b'{"variables": []}\n', b"nonsense\n"):
+        with connect_relay(daemon, greeting) as (end, answers):
+            end.sendall(line)
+            assert answers.readline() == b""
+
+
+def test_a_relay_of_an_older_version_is_served(daemon: Daemon):
+    with connect_relay(daemon, b'{"taskmem": 1, "face": "mcp"}\n') as (end, answers):
         end.sendall(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n')
         assert json.loads(answers.readline())["id"] == 7

@@ -61,26 +61,29 @@ def test_a_client_that_offers_tasks_asks_for_the_end(daemon, tmp_path):
         assert (wake["state"], content["text"]) == ("acknowledged", wake["text"])
 
 
-@pytest.mark.parametrize(
-    ("protocol", "offered"), [(OLDER, TASKS), (NEWER, "com.example/other"), (NEWER, None)]
-)
-def test_another_client_is_answered_plainly(daemon, tmp_path, protocol, offered):
-    with Lines(daemon.home, protocol=protocol) as client:
-        if offered is not None:
-            client.offer(offered)
-        answer = open_wait(client, tmp_path / "build.log")
+def test_another_client_is_answered_plainly(daemon, tmp_path):
+    cases = ((OLDER, TASKS), (NEWER, "com.example/other"), (NEWER, None))
+    for number, (protocol, offered) in enumerate(cases):
+        with Lines(daemon.home, protocol=protocol) as client:
+            if offered is not None:
+                client.offer(offered)
+            answer = open_wait(client, tmp_path / f"{number}.log")
 
-    assert answer.get("resultType", "complete") == "complete"
-    assert json.loads(answer["content"][0]["text"])["status"] == "watching"
+        assert answer.get("resultType", "complete") == "complete"
+        assert json.loads(answer["content"][0]["text"])["status"] == "watching"
 
 
-def test_a_call_that_is_refused_is_no_task(daemon):
+def test_what_is_refused_is_no_task_and_no_task_is_made_up(daemon):
     with Lines(daemon.home, protocol=NEWER) as client:
         client.offer(TASKS)
         given = {"target": "pty:nothing", "wake_when": "it ends"}
         result = client.ask("tools/call", name="smart_wait", arguments=given)["result"]
+        assert (result["resultType"], result["isError"]) == ("complete", True)
 
-    assert (result["resultType"], result["isError"]) == ("complete", True)
+        for method in ("tasks/get", "tasks/cancel"):
+            error = client.ask(method, taskId="wait_unknown")["error"]
+            assert error["code"] == -32602
+            assert "wait_unknown" in error["message"]
 
 
 def test_a_cancelled_task_is_a_cancelled_wait(daemon, tmp_path):
@@ -106,15 +109,6 @@ def test_the_task_of_another_client_is_refused(daemon, tmp_path):
         for method in ("tasks/get", "tasks/cancel"):
             assert "is a wait of" in other.ask(method, taskId=task_id)["error"]["message"]
         assert poll(client, task_id)["status"] == "working"
-
-
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel"])
-def test_an_unknown_task_is_refused(daemon, method):
-    with Lines(daemon.home, protocol=NEWER) as client:
-        error = client.ask(method, taskId="wait_unknown")["error"]
-
-    assert error["code"] == -32602
-    assert "wait_unknown" in error["message"]
 
 
 def test_a_task_outlives_client_relay_and_daemon(daemon, tmp_path):
@@ -160,17 +154,17 @@ def test_a_thousand_polls_at_once_are_all_answered(daemon, tmp_path):
     assert {each["result"]["status"] for each in told} == {"completed"}
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("kind", [Lines, RelayedLines])
-def test_metadata_of_a_megabyte_ends_no_session(daemon, protocol, kind):
-    with kind(daemon.home, protocol=protocol) as client:
-        usual = client._more.get("_meta", {})
-        client._more = {"_meta": usual | {"example.com/more": "x" * 1_000_000}}
-        assert client.ask("tools/list")["result"]["tools"]
-        client._more = {"_meta": usual | {"example.com/more": "x" * 1_100_000}}
-        assert "1 MiB" in client.ask("tools/list")["error"]["message"]
-        client._more = {"_meta": usual}
-        assert client.ask("tools/list")["result"]["tools"]
+def test_metadata_of_a_megabyte_ends_no_session(daemon, kind):
+    for protocol in PROTOCOLS:
+        with kind(daemon.home, protocol=protocol) as client:
+            usual = client._more.get("_meta", {})
+            client._more = {"_meta": usual | {"example.com/more": "x" * 1_000_000}}
+            assert client.ask("tools/list")["result"]["tools"]
+            client._more = {"_meta": usual | {"example.com/more": "x" * 1_100_000}}
+            assert "1 MiB" in client.ask("tools/list")["error"]["message"]
+            client._more = {"_meta": usual}
+            assert client.ask("tools/list")["result"]["tools"]
 
 
 def test_a_poll_outlives_its_daemon(daemon, tmp_path):
