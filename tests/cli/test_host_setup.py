@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from openclaw_taskmem.cli import host_setup
 from openclaw_taskmem.cli.command_line import cli
 from taskmem_hookspecs.command_line import HostCommand
-from tests.support.commands import CommandResult
+from tests.support.commands import CommandResult, make_user_home
 
 FILES = {"claude": ".claude.json", "codex": ".codex/config.toml"}
 Setup = Callable[..., CommandResult]
@@ -21,14 +21,8 @@ Setup = Callable[..., CommandResult]
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's home with nothing in it, on a machine with no command of any host."""
-    folder = tmp_path / "user"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "TASKMEM_HOME", "TASKMEM_OPENCLAW_BIN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TASKMEM_HOME", str(folder / ".openclaw" / "taskmem"))
-    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
-    return folder
+    monkeypatch.delenv("TASKMEM_OPENCLAW_BIN", raising=False)
+    return make_user_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -62,12 +63,16 @@ def host(home, start):
     assert started.failure is None
 
 
-def list_tools(connection, document):
+def list_tools(connection, document, tools=TOOLS):
     """Answer which tools there are, and else as any daemon."""
     if document.get("method") == "tools/list":
-        connection.say({"jsonrpc": "2.0", "id": document["id"], "result": TOOLS})
+        connection.say({"jsonrpc": "2.0", "id": document["id"], "result": tools})
     else:
         answer(connection, document)
+
+
+HELLO = {PROTOCOLS[0]: ["initialize", "notifications/initialized"], PROTOCOLS[1]: []}
+"""What a daemon hears of a hello that its relay has answered."""
 
 
 @both_protocols
@@ -78,9 +83,8 @@ def test_a_hello_is_answered_before_a_daemon_is_there(host, daemon, start, proto
     fake = daemon()
     start.go_on.set()
     assert host.hear()["id"] == 1
-    hello = ["initialize", "notifications/initialized"] if protocol == PROTOCOLS[0] else []
-    heard = [fake.next_heard()["method"] for _ in (*hello, "tools/call")]
-    assert heard == [*hello, "tools/call"]
+    wanted = [*HELLO[protocol], "tools/call"]
+    assert [fake.next_heard()["method"] for _ in wanted] == wanted
 
 
 @both_protocols
@@ -125,9 +129,8 @@ def test_what_comes_at_once_with_the_hello_is_answered_once(host, daemon, start,
     assert host.hear()["id"] == 2
     host.end_stdin()
     assert host.hear_raw() == b""
-    hello = ["initialize", "notifications/initialized"] if protocol == PROTOCOLS[0] else []
     heard = [fake.next_heard()["method"] for _ in range(fake.heard.qsize())]
-    assert heard == [*hello, "tools/list", "tools/call"]
+    assert heard == [*HELLO[protocol], "tools/list", "tools/call"]
 
 
 @both_protocols
@@ -137,14 +140,7 @@ def test_tools_that_are_known_are_listed_and_looked_up_anew(home, host, daemon, 
     assert host.hear() == {"jsonrpc": "2.0", "id": "a", "result": KNOWN_TOOLS}
 
     changed = {"tools": [{"name": "task_list"}]}
-
-    def behave(connection, document):
-        if document.get("method") == "tools/list":
-            connection.say({"id": document["id"], "result": changed})
-        else:
-            answer(connection, document)
-
-    fake = daemon(behave)
+    fake = daemon(partial(list_tools, tools=changed))
     start.go_on.set()
     host.ask("b")
     assert host.hear()["id"] == "b"

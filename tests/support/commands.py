@@ -1,9 +1,11 @@
-"""How a command of the command line ended, and what it said."""
+"""A user's own home, how a command of the command line ended there, and what it said."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 
@@ -27,3 +29,15 @@ class CommandResult:
         assert self.status == 1, self.text
         assert isinstance(self.result.exception, SystemExit), self.result.exception
         return self.text.splitlines()[-1]
+
+
+def make_user_home(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a user's home with nothing in it, on a machine with no command of any host."""
+    folder = top / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(top / "programs"))
+    monkeypatch.setenv("TASKMEM_HOME", str(folder / ".openclaw" / "taskmem"))
+    return folder

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -115,17 +115,24 @@ def test_a_wake_that_is_in_the_queue_is_not_added_again(tmp_path: Path):
     assert read_calls(tmp_path, "thread/queue/add") == []
 
 
-def test_the_server_that_runs_is_asked_first(tmp_path: Path):
-    calls: list[Any] = []
+def answer_calls(calls: list[Any], ends_at: str = "") -> Callable[[ServerConnection], None]:
+    """Return what plays a server that answers each call, and notes it; it ends at one method."""
 
     def answer(connection: ServerConnection) -> None:
-        for message in connection:
-            calls.append(call := json.loads(message))
+        for call in map(json.loads, connection):
+            calls.append(call)
+            if call["method"] == ends_at:
+                return
             if "id" in call:
                 connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
 
+    return answer
+
+
+def test_the_server_that_runs_is_asked_first(tmp_path: Path):
+    calls: list[Any] = []
     wake = a_wake(session_key=THREAD)
-    with serve_threads(tmp_path, answer):
+    with serve_threads(tmp_path, answer_calls(calls)):
         asyncio.run(make_transport(tmp_path, "#!/bin/sh\nexit 1").deliver(wake))
     methods = ["initialize", "initialized", "thread/queue/list", "thread/queue/add"]
     assert [call["method"] for call in calls] == methods
@@ -133,15 +140,7 @@ def test_the_server_that_runs_is_asked_first(tmp_path: Path):
 
 
 def test_a_message_that_was_sent_is_not_sent_again(tmp_path: Path):
-    def end_at_the_message(connection: ServerConnection) -> None:
-        for message in connection:
-            call = json.loads(message)
-            if call["method"] == "thread/queue/add":
-                return
-            if "id" in call:
-                connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
-
-    with serve_threads(tmp_path, end_at_the_message):
+    with serve_threads(tmp_path, answer_calls([], "thread/queue/add")):
         receipt = asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
     assert receipt.note == "Codex was sent it, and did not confirm it."
 
@@ -151,31 +150,53 @@ def test_a_running_server_that_ends_delivers_nothing(tmp_path: Path):
         assert "Codex ended before it had the message" in refuse(make_transport(tmp_path))
 
 
-def leave_file(folder: Path) -> None:
-    (folder / "app-server-control.sock").touch()
+@contextmanager
+def leave_file(path: Path) -> Iterator[None]:
+    path.touch()
+    yield
 
 
-def leave_dead_socket(folder: Path) -> None:
+@contextmanager
+def leave_dead_socket(path: Path) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "app-server-control.sock"))
+        listener.bind(str(path))
+    yield
 
 
-@pytest.mark.parametrize("leave", [leave_file, leave_dead_socket])
-def test_what_is_left_of_a_server_is_passed_over(tmp_path: Path, leave: Callable[[Path], None]):
-    (tmp_path / "app-server-control").mkdir()
-    leave(tmp_path / "app-server-control")
-    asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
-    assert len(read_calls(tmp_path, "thread/queue/add")) == 1
-
-
-def test_a_server_that_does_not_greet_is_passed_over(tmp_path: Path):
-    (tmp_path / "app-server-control").mkdir()
+@contextmanager
+def greet_nobody(path: Path) -> Iterator[None]:
     with (
         patch.object(queue, "_GREETING_SECONDS", 0.1),
-        socket.socket(socket.AF_UNIX) as listener,
+        socket.create_server(str(path), family=socket.AF_UNIX),
     ):
-        listener.bind(str(tmp_path / "app-server-control" / "app-server-control.sock"))
-        listener.listen()
+        yield
+
+
+@contextmanager
+def send_elsewhere(path: Path) -> Iterator[None]:
+    moved = b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere/\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_server(str(path), family=socket.AF_UNIX) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(moved)
+
+        thread = Thread(target=answer)
+        thread.start()
+        yield
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "play", [leave_file, leave_dead_socket, greet_nobody, send_elsewhere], ids=lambda x: x.__name__
+)
+def test_what_is_no_server_is_passed_over(
+    tmp_path: Path, play: Callable[[Path], AbstractContextManager[None]]
+):
+    (tmp_path / "app-server-control").mkdir()
+    with play(tmp_path / "app-server-control" / "app-server-control.sock"):
         asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
     assert len(read_calls(tmp_path, "thread/queue/add")) == 1
 
@@ -224,43 +245,16 @@ def test_an_answer_that_is_too_long_is_named(
             assert receipt.note == "Codex was sent it, and did not confirm it."
 
 
-def test_a_server_that_sends_elsewhere_is_passed_over(tmp_path: Path):
-    moved = b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere/\r\nContent-Length: 0\r\n\r\n"
-    (tmp_path / "app-server-control").mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "app-server-control" / "app-server-control.sock"))
-        listener.listen()
-
-        def answer() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(moved)
-
-        thread = Thread(target=answer)
-        thread.start()
-        asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
-        thread.join()
-    assert len(read_calls(tmp_path, "thread/queue/add")) == 1
-
-
 def test_a_thread_is_woken_in_its_own_home(tmp_path: Path):
-    calls: list[str] = []
-
-    def answer(connection: ServerConnection) -> None:
-        for call in map(json.loads, connection):
-            calls.append(call["method"])
-            if "id" in call:
-                connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
-
+    calls: list[Any] = []
     sessions = ConnectedSessions()
     sessions.add_connection(1, {"CODEX_HOME": str(tmp_path)})
     sessions.add_session(1, THREAD)
     environ = {"CODEX_HOME": "/nowhere", "TASKMEM_CODEX_BIN": "/bin/false"}
-    with serve_threads(tmp_path, answer):
+    with serve_threads(tmp_path, answer_calls(calls)):
         transport = QueueTransport(environ, sessions=sessions)
         asyncio.run(transport.deliver(a_wake(session_key=THREAD)))
-    assert calls[-1] == "thread/queue/add"
+    assert calls[-1]["method"] == "thread/queue/add"
 
 
 @pytest.mark.parametrize(

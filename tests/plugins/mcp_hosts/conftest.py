@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from taskmem_mcp_hosts import setup_commands
-from tests.support.commands import CommandResult
+from tests.support.commands import CommandResult, make_user_home
 
 Setup = Callable[..., CommandResult]
 
@@ -17,14 +17,7 @@ Setup = Callable[..., CommandResult]
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's own home, with nothing in it, and no command of any host."""
-    folder = tmp_path / "user"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
-    monkeypatch.setenv("TASKMEM_HOME", str(folder / ".openclaw" / "taskmem"))
-    return folder
+    return make_user_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture
