@@ -545,10 +545,22 @@ def _release_wake(
         and wake.transport in context.volatile_transports
         and outbox.is_unread(wake, opened)
     )
-    if not (callers.is_kept(wake) or failed or lost):
+    left = is_connected and opened is not None and _was_left(context, wake, opened)
+    if not (callers.is_kept(wake) or failed or lost or left):
         return wake
-    due = _find_due_time(context, wake, context.clock.now())
+    now = context.clock.now()
+    due = now if left else _find_due_time(context, wake, now)
     return wake.model_copy(update={"due_at": min(due, wake.due_at or due)})
+
+
+def _was_left(context: Context, wake: Wake, opened: datetime) -> bool:
+    """Return True if a process that has ended was to ask how the wake's wait ended."""
+    if wake.wait_id is None or wake.attempts > 0:
+        return False
+    with suppress(WaitNotFound):
+        wait = context.store.read_wait(wake.wait_id)
+        return wait.polled and wait.created_at < opened
+    return False
 
 
 def _find_due_time(context: Context, wake: Wake, now: datetime) -> datetime:

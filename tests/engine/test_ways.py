@@ -530,6 +530,21 @@ def test_a_session_that_is_opened_again_may_ask_first(world: World) -> None:
     assert poll(world, wait_id) is PolledState.COMPLETED
 
 
+@pytest.mark.parametrize(("opened_after", "told"), [(-1, 0), (1, 1)])
+def test_a_process_that_has_started_since_does_not_ask_any_more(
+    world: World, opened_after: float, told: int
+) -> None:
+    opened = world.clock.now() + timedelta(seconds=opened_after)
+    end(world, open_wait(world, ASKS)["wait_id"])
+    assert world.deliver() == []
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    world.clock.tick(5)
+
+    run_recovery.release_wakes(world.context, ASKS.session_key, opened)
+
+    assert len(world.deliver()) == told
+
+
 def test_the_command_takes_no_end_from_a_host_that_asks(world: World) -> None:
     wait_id = open_wait(world, ASKS)["wait_id"]
     end(world, wait_id)
