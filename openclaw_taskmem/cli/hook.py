@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Final, cast
@@ -87,7 +87,7 @@ def _call_in_time(home: Home, event: object) -> object:
 
 
 @contextmanager
-def _limit_time(seconds: float) -> Iterator[None]:
+def _limit_time(seconds: float) -> Generator[None]:
     """Raise `_OutOfTime` in what runs longer."""
     signal.signal(signal.SIGALRM, _end_call)
     signal.setitimer(signal.ITIMER_REAL, seconds)
