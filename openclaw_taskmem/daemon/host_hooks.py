@@ -33,7 +33,7 @@ from taskmem_hookspecs import FileChange
 
 _BLOCK_BYTES: Final = 16 * 1024 * 1024
 """How much of a transcript is read at a time, from its end."""
-_MOST_BLOCKS: Final = 16
+_MOST_BLOCKS: Final = 4
 """How many blocks are searched for a goal."""
 _LINE_BYTES: Final = 1024 * 1024
 """By how much blocks overlap, so that each line of a goal is whole in one of them."""
@@ -321,23 +321,39 @@ def _is_pursued(line: bytes) -> bool:
 
 
 def _was_answered(fields: Mapping[str, object], message: str) -> bool:
-    """Tell by its transcript whether a session's agent has answered a message since it last came.
+    """Tell by its transcript whether a session's agent has ended the turn of a message.
 
-    Where a turn was cut before that, Claude Code writes an answer of its own, of no model.
+    The message is looked for in what was told to the agent; where it came twice, the last counts.
     """
     text = next(_read_transcript(fields), b"")
-    place = text.rfind(json.dumps(message, ensure_ascii=False)[1:-1].encode())
-    return place >= 0 and any(map(_is_answer, text[place:].splitlines()[1:]))
+    mark = json.dumps(message, ensure_ascii=False)[1:-1].encode(errors="replace")
+    end = len(text)
+    while (at := text.rfind(mark, 0, end)) >= 0:
+        end = text.rfind(b"\n", 0, at) + 1
+        told, *after = text[end:].splitlines()
+        if _read_turn_line(told)[0]:
+            return any(_read_turn_line(line)[1] for line in after)
+    return False
 
 
-def _is_answer(line: bytes) -> bool:
-    """Tell whether a line of a transcript is of an agent's answer."""
+def _read_turn_line(line: bytes) -> tuple[bool, bool]:
+    """Return whether a line of a transcript was told to the agent, and whether it ends its turn.
+
+    Where a turn was cut, Claude Code writes an answer of its own, of no model.
+    """
     try:
         entry: dict[str, Any] = json.loads(line)
-        told = entry["message"] if "message" in entry else entry["payload"]  # Claude Code or Codex
-        return bool(told["role"] == "assistant" and told.get("model") != "<synthetic>")
+        if "payload" in entry:  # of Codex
+            payload = entry["payload"]
+            return payload.get("role") == "user", payload["type"] == "task_complete"
+        if entry["isSidechain"] is not False:  # of a subagent
+            return False, False
+        told = entry["message"]
+        is_over = told.get("stop_reason") not in (None, "tool_use")
+        is_answer = told["role"] == "assistant" and told.get("model") != "<synthetic>"
+        return told["role"] == "user", is_answer and is_over
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False
+        return False, False
 
 
 def _read_transcript(fields: Mapping[str, object]) -> Iterator[bytes]:

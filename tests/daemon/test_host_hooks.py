@@ -89,33 +89,38 @@ def test_a_killed_host_is_told_again_what_no_turn_has_had(
     assert [wake.state for wake in world.wakes()] == [state]
 
 
-def claude(role: str, text: str, model: str = "claude-opus-5-5") -> dict[str, Any]:
+def claude(role: str, text: str, **more: object) -> dict[str, Any]:
     """Build a line of a transcript of Claude Code."""
-    return {"type": role, "message": {"role": role, "content": text, "model": model}}
+    said = {"role": role, "content": text, "model": "claude-opus-5-5", "stop_reason": None}
+    return {"type": role, "isSidechain": False, "message": {**said, **more}}
 
 
-def codex_message(role: str, text: str) -> dict[str, Any]:
+def codex_line(**payload: object) -> dict[str, Any]:
     """Build a line of a transcript of Codex."""
-    content = [{"type": "output_text", "text": text}]
-    return {
-        "type": "response_item",
-        "payload": {"type": "message", "role": role, "content": content},
-    }
+    return {"type": "response_item", "payload": {"type": "message", **payload}}
 
 
 ODD_LINE = {"type": "user", "message": None}
+ANSWER = claude("assistant", "Woken.", stop_reason="end_turn")
+CUT_ANSWER = claude("assistant", "No answer.", model="<synthetic>", stop_reason="stop_sequence")
+QUEUED = {"type": "queue-operation", "operation": "enqueue"}
 
 
 @pytest.mark.parametrize(
     ("after", "state"),
     [
-        ([claude("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
-        ([codex_message("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
-        ([ODD_LINE, claude("assistant", "Woken.")], WakeState.ACKNOWLEDGED),
+        ([ANSWER], WakeState.ACKNOWLEDGED),
+        ([codex_line(type="task_complete")], WakeState.ACKNOWLEDGED),
+        ([ODD_LINE, ANSWER], WakeState.ACKNOWLEDGED),
+        ([ANSWER, QUEUED], WakeState.ACKNOWLEDGED),
         ([], WakeState.DUE),
+        ([QUEUED, claude("assistant", "I think")], WakeState.DUE),
+        ([claude("assistant", "Look", stop_reason="tool_use")], WakeState.DUE),
+        ([codex_line(role="assistant")], WakeState.DUE),
+        ([{**ANSWER, "isSidechain": True}], WakeState.DUE),
         ([claude("user", '"role":"assistant"')], WakeState.DUE),
-        ([claude("assistant", "No response requested.", "<synthetic>")], WakeState.DUE),
-        ([claude("assistant", "Woken."), "message"], WakeState.DUE),
+        ([CUT_ANSWER], WakeState.DUE),
+        ([ANSWER, "message"], WakeState.DUE),
     ],
 )
 @pytest.mark.parametrize("is_late", [False, True])
@@ -129,8 +134,11 @@ def test_what_a_killed_host_had_answered_is_not_told_again(
 ):
     message = send_end(world)
     world.clock.tick(30)
-    begin: list[dict[str, Any] | str] = [claude("assistant", "Before."), "message"]
-    lines = [claude("user", f"Look:\n{message}") if x == "message" else x for x in (*begin, *after)]
+    told = claude("user", f"Look:\n{message}")
+    lines: list[Any] = [claude("assistant", "Before.", stop_reason="end_turn"), told]
+    for line in after:
+        found = told if line == "message" else line
+        lines.append({**QUEUED, "content": message} if line is QUEUED else found)
     transcript = tmp_path / "transcript.jsonl"
     transcript.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
     path = {"transcript_path": str(transcript)}
