@@ -12,6 +12,7 @@ the same form. Source: docs/origins.md, "Conditions".
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
@@ -72,6 +73,18 @@ class Answer(StrEnum):
     PASSWORD = "password"  # noqa: S105 - the name of a form, and no password
     YES_NO = "yes_no"
     ANY = "any"
+
+
+class State(StrEnum):
+    """A fact of a target that shows no text."""
+
+    THERE = "there"
+    """A file exists, a server answers."""
+    GONE = "gone"
+    CHANGED = "changed"
+    """Differs from when the wait began."""
+    DUE = "due"
+    """An instant has come."""
 
 
 class Comparison(StrEnum):
@@ -206,8 +219,33 @@ class NumberForm(Value):
         return f"{name or quote(self.number)} {self.op} {write_number(self.value)}"
 
 
+_STATE_WORDS: Final[Mapping[State, str]] = {
+    State.THERE: "appears",
+    State.GONE: "is gone",
+    State.CHANGED: "changes",
+    State.DUE: "comes",
+}
+
+
+class StateForm(Value):
+    """The target is in a state; of targets that are no terminals or windows."""
+
+    state: State
+
+    def __str__(self) -> str:
+        return _STATE_WORDS[self.state]
+
+
 Form = (
-    TextForm | RegexForm | ExitForm | PromptForm | AsksForm | QuietForm | PercentForm | NumberForm
+    TextForm
+    | RegexForm
+    | ExitForm
+    | PromptForm
+    | AsksForm
+    | QuietForm
+    | PercentForm
+    | NumberForm
+    | StateForm
 )
 
 

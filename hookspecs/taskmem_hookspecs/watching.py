@@ -10,12 +10,13 @@ plug-in. Source: docs/origins.md, "Waits".
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from pydantic import InstanceOf
 
+from taskmem_hookspecs.conditions import State
 from taskmem_hookspecs.model import Instant, Value, WaitStatus
 
 
@@ -95,6 +96,10 @@ class Frame(Value):
     exit_status: int | None = None
     """Exit status of the command, or the negative signal number that ended it. None: it runs, its
     status is unknown, or the target is no command."""
+    states: frozenset[State] = frozenset()
+    """States that a target without text is in, of which a change counts since the wait's start."""
+    numbers: Mapping[str, float] = {}
+    """Its numbers by their names, in lower case, such as `size`."""
     gone: str | None = None
     """Why nothing will ever appear again, in a sentence, such as that the command has ended or the
     window was closed. None: the target still exists."""
@@ -156,6 +161,16 @@ class PlaceListener(Protocol):
 
     def note_places(self, places: Collection[str]) -> None:
         """Take the places from which all waits read on; called before each look."""
+        ...
+
+
+@runtime_checkable
+class TellingWatch(Protocol):
+    """A `Watch` whose `wait_for_change` tells of every change, so that it is seldom looked at."""
+
+    @property
+    def rest_seconds(self) -> float:
+        """Return for how long it need not be looked at, unless something changes."""
         ...
 
 

@@ -35,7 +35,7 @@ from taskmem_hookspecs import (
     Watch,
 )
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_hookspecs.watching import Feed, PlaceListener
+from taskmem_hookspecs.watching import Feed, PlaceListener, TellingWatch
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -231,6 +231,8 @@ class Watcher:
         while True:
             self._joined.clear()
             longest = min(self._polls.values(), default=LOOK_SECONDS)
+            if isinstance(self._watch, TellingWatch):
+                longest = max(longest, self._watch.rest_seconds)
             poll = asyncio.create_task(self._clock.sleep(longest))
             joined = asyncio.create_task(self._joined.wait())
             try:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import OWED_STATES, Caller
 from openclaw_taskmem.domain.changes import rights, waits
-from openclaw_taskmem.domain.changes.registrations import FirstCall, is_same_agent
+from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW, FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import PolledState, Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
@@ -170,7 +170,9 @@ def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller
             continue
         with suppress(WaitNotFound):
             wait = context.store.read_wait(wait_id)
-            if wait.status is WaitStatus.WATCHING:
+            # "in 90 minutes" soon means another instant.
+            is_same = not targets.is_instant(wait.target) or now - wait.created_at < RETRY_WINDOW
+            if wait.status is WaitStatus.WATCHING and is_same:
                 return wait
     return None
 

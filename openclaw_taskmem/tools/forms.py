@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
-from openclaw_taskmem.domain.conditions.targets import is_queue
+from openclaw_taskmem.domain.conditions.targets import find_only_condition
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
@@ -462,13 +462,13 @@ Signals = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _SIGNAL_FIELDS}}),
 ]
 FORMS_HELP: Final = (
-    '"text" appears (in double quotes) or "text" is gone (seen before, not now) '
-    "| /regex/ appears (on one line, RE2; /regex/i ignores case) "
+    '"text" appears (in double quotes) | "text" is gone (seen before) '
+    "| /regex/ appears (one line, RE2; /regex/i) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
-    "30 s | 80 % (at least; also 42/120; one bar of several: NAME 80 %) | NAME >= N (or < <= > "
-    "==): a number with that name. Join by or / and; and binds closer. On "
-    "pty:NAME all that was printed counts, elsewhere only what comes after this call. "
+    "30 s | 80 % (at least; 42/120; NAME 80 %) | NAME >= N (or < <= > "
+    "==), a number. Join by or / and; and binds closer. "
+    "Of pty:NAME all output counts, else only what comes after this call. "
     "Plain English needs a model: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
@@ -480,7 +480,9 @@ class SmartWait(Form):
     target: Annotated[
         TargetText,
         Field(
-            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen, queue:ROLE"
+            description="pty:NAME, pty:tmux:PANE, pty:file:/log, window:TITLE, screen, "
+            "path:/P (appears | is gone | changes | size >= N), process:PID, "
+            "time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
@@ -505,7 +507,8 @@ class SmartWait(Form):
     def _require_one_condition(self) -> SmartWait:
         if self.wake_when is not None and self.signals is not None:
             raise ValueError("give wake_when or signals, and not both")
-        if self.wake_when is None and self.signals is None and not is_queue(self.target):
+        given = self.wake_when is not None or self.signals is not None
+        if not given and find_only_condition(self.target) is None:
             raise ValueError("wake_when is missing; give it, or signals")
         return self
 

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import Refinement
 from openclaw_taskmem.domain.conditions import targets
-from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
+from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
+from openclaw_taskmem.domain.conditions.words import scan_words
 from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.domain.text.texts import (
@@ -40,11 +41,12 @@ _NOTE_BYTES: Final = 600
 
 def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answer:
     """Open a wait and say what is watched."""
+    is_open_ended = targets.is_instant(form.target) and "timeout" not in form.model_fields_set
     armed = waits.open_wait(
         context,
         target=form.target,
-        condition=_read_condition(form),
-        timeout_seconds=form.timeout,
+        condition=_read_condition(form, targets.find_only_condition(form.target)),
+        timeout_seconds=forms.LONGEST_WAIT if is_open_ended else form.timeout,
         poll_seconds=form.poll_interval,
         task_id=form.task_id,
         caller=caller,
@@ -53,7 +55,7 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
     sentences = [again] if armed.was is not None else ["Monitoring."] if armed.reached else []
     if armed.reached:
         sentences.append(f"I'll wake you when: {_format_condition(armed.wait)}")
-    if armed.reached or "timeout" not in form.model_fields_set:
+    if not is_open_ended and (armed.reached or "timeout" not in form.model_fields_set):
         sentences.append(f"Timeout: {armed.wait.timeout_seconds:.10g}s.")
     if armed.joined is not None:
         name = quote_line(to_plain_line(armed.joined), 80)
@@ -113,13 +115,14 @@ def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Ans
     return answer
 
 
-def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
-    """Return the condition of a call, from its sentence or its signals."""
+def _read_condition(
+    form: forms.SmartWait | forms.WaitUpdate, default: str | None = None
+) -> Condition:
+    """Return the condition of a call, from its sentence, its signals or the default."""
     if form.signals is not None:
         condition = read_signals(form.signals)
     else:
-        # It may be left out for a queue only, which has a single condition.
-        condition = parse_condition(form.wake_when or targets.QUEUE_FORM)
+        condition = parse_condition(form.wake_when or default or "")
     if any(each.kind == "word" and each.text == '""' for each in scan_words(condition.sentence)):
         raise InvalidArguments(
             "wake_when quotes an empty text, which is always there; quote what is to appear. "
@@ -179,10 +182,10 @@ def _describe_target(armed: ArmedWait) -> str:
 TOOLS: Final = (
     Tool(
         "smart_wait",
-        "Hand over waiting until a condition holds, time is up, or what is watched is "
-        "gone; the answer says how you learn of it. For a command that takes long, "
-        "start it as `taskmem run --name NAME -- CMD` in the background and wait on "
-        "pty:NAME. Never sleep or poll yourself.",
+        "Hand over waiting until a condition holds, time is up, or the target is "
+        "gone; the answer says how you learn of it. Start a long command as "
+        "`taskmem run --name NAME -- CMD` in the background and wait on pty:NAME. "
+        "Never sleep or poll yourself.",
         forms.SmartWait,
         smart_wait,
         looks=lambda _: True,

@@ -4,10 +4,9 @@ What is new is decided in `file_history`. A path without a file is waited for: a
 started anew often removes its log first.
 
 A file is opened only if the agent may see it, even if its path changes meanwhile: the path is
-checked before opening, and then the open file's own path, which no link can change. Changes are
-noticed by one system watch on the folders of all files.
+checked before opening, and then the open file's own path, which no link can change.
 """
-# ruff: noqa: PTH115, PTH116, PTH120
+# ruff: noqa: PTH116, PTH120
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ import contextlib
 import errno
 import os
 import stat
-import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +23,12 @@ from typing import Final, NamedTuple
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.birth_times import read_birth_time
 from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.file_access import (
+    FileChangeNotifier,
+    escape_name,
+    read_handle_path,
+    require_viewable,
+)
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
 from taskmem_terminal.file_history import (
     TAIL_BYTES,
@@ -44,61 +48,6 @@ from taskmem_terminal.file_history import (
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, read_pages
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_MOST_FOLDERS: Final = 8
-"""How many folders a refusal names."""
-_SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
-"""Advice for an agent in a sandbox, as `domain/conditions/targets.py` gives it."""
-
-
-def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
-    """Resolve the links of a path, which need not exist, and check that it may be shown.
-
-    Raises:
-        NotAllowed: The file is never shown, or is outside of `within`; None: any folder is
-            allowed.
-    """
-    try:
-        end = resolve_links(path)
-    except RecursionError:
-        raise NotAllowed(
-            f"{_escape_name(path)} leads through too many links; name the file itself."
-        ) from None
-    leads = "" if end == os.path.normpath(path) else f" leads to {_escape_name(end)}, which"
-    if within is not None and not is_within_any(end, within):
-        # Do not reveal the target of a link in a folder that the agent may not see.
-        folder = resolve_links(os.path.dirname(path))
-        leads = leads if is_within_any(folder, within) else ""
-        raise NotAllowed(
-            f"{_escape_name(path)}{leads} lies outside of where you may look "
-            f"{_describe_allowed_folders(within)}."
-        )
-    if is_hidden(end, os.environ.get("TASKMEM_HOME")):
-        raise NotAllowed(
-            f"{_escape_name(path)}{leads} is of a kind that is never shown (keys, passwords, "
-            "what was typed, data of the system or of taskmem); wait on the log or "
-            "terminal of what uses it."
-        )
-    return end
-
-
-def _describe_allowed_folders(within: tuple[str, ...]) -> str:
-    """Return where an agent may look, and which setting allows more.
-
-    The state folder is omitted, because agents must not put files there. `within` includes it
-    unless the agent is in a sandbox, which decides which setting is named.
-    """
-    home = os.environ.get("TASKMEM_HOME", "")
-    named = [_escape_name(root) for root in within if root != home]
-    more = f" and {len(named) - _MOST_FOLDERS} more" if len(named) > _MOST_FOLDERS else ""
-    folders = f"({', '.join(named[:_MOST_FOLDERS]) or 'no folder'}{more})"
-    if home and home not in within:
-        return f"{folders}; have it written there, or {_SANDBOX}"
-    config = _escape_name(f"{home or '~/.openclaw/taskmem'}/config.toml")
-    return (
-        f"{folders}; have it written there, or let the user set artifact_roots in "
-        f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
-        "these and its folder, then run: taskmem daemon restart"
-    )
 
 
 def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
@@ -126,7 +75,7 @@ def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | N
         NotAllowed: As in `open_viewable`.
         FileNotFoundError: It is no longer a regular file.
     """
-    name = _read_handle_path(handle)
+    name = read_handle_path(handle)
     if name is not None:
         require_viewable(name, within)
     info = os.fstat(handle)
@@ -139,123 +88,9 @@ def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | N
         if folder.st_uid == os.geteuid() and not folder.st_mode & stat.S_IWOTH:
             return
     raise NotAllowed(
-        f"{_escape_name(path)} is another user's, who lets not everyone read it; ask "
+        f"{escape_name(path)} is another user's, who lets not everyone read it; ask "
         "the user to make it readable."
     )
-
-
-def _read_handle_path(handle: int) -> str | None:
-    """Return the kernel's path of an open file; None: unknown."""
-    with contextlib.suppress(OSError):
-        if sys.platform == "darwin":
-            import fcntl
-
-            found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
-            return os.fsdecode(found.rstrip(b"\0"))
-        name = os.readlink(f"/proc/self/fd/{handle}")
-        removed = os.fstat(handle).st_nlink == 0
-        return name.removesuffix(" (deleted)") if removed else name
-    return None
-
-
-def _escape_name(name: object) -> str:
-    """Return a name for a sentence, with control characters escaped."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(name)
-    )
-
-
-# --- notifying ----------------------------------------------------------------
-
-
-_STEP_MS: Final = 20
-"""How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
-_GATHER_MS: Final = 40
-"""How long consecutive changes are merged. Milliseconds."""
-_NUDGE_SECONDS: Final = 0.1
-_RETRY_SECONDS: Final = 1.0
-
-
-class FileChangeNotifier:
-    """Calls back when one of the registered files changes.
-
-    Listeners are told whether a file was removed, or went by another name, meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._listeners: dict[str, list[Callable[[bool], None]]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._again: asyncio.Event | None = None
-
-    def listen(self, path: str, listener: Callable[[bool], None]) -> None:
-        """Call `listener` when the file at an absolute path changes, appears or disappears."""
-        fresh = path not in self._listeners
-        self._listeners.setdefault(path, []).append(listener)
-        if fresh:
-            self._start()
-
-    async def forget(self, path: str, listener: Callable[[bool], None]) -> None:
-        """Stop calling `listener` for this path."""
-        self._listeners[path].remove(listener)
-        if self._listeners[path]:
-            return
-        del self._listeners[path]
-        if self._listeners:
-            self._start()
-        elif self._task is not None:
-            self._stop()
-            task, self._task = self._task, None
-            await task
-
-    def _start(self) -> None:
-        """Restart the watch with the current folders."""
-        self._stop()
-        if self._task is None:
-            self._task = asyncio.create_task(self._watch())
-
-    def _stop(self) -> None:
-        if self._again is not None:
-            self._again.set()
-
-    async def _watch(self) -> None:
-        from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType]
-
-        loop = asyncio.get_running_loop()
-        while self._listeners:
-            self._again = asyncio.Event()
-            parents = {Path(path).parent for path in self._listeners}
-            folders = sorted(folder for folder in parents if folder.is_dir())
-            # Changes between two watches are missed, so have the listeners look once.
-            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
-            try:
-                if folders:
-                    async for changes in awatch(
-                        *folders,
-                        watch_filter=lambda _change, path: path in self._listeners,
-                        step=_STEP_MS,
-                        debounce=_GATHER_MS,
-                        rust_timeout=60_000,
-                        stop_event=self._again,
-                        recursive=False,
-                    ):
-                        removed = {path for change, path in changes if change is Change.deleted}
-                        paths = {path for _, path in changes}
-                        self._notify_listeners(*paths - removed)
-                        self._notify_listeners(*removed, was_removed=True)
-            except (OSError, RuntimeError):
-                pass  # a folder that went away; looked for again
-            finally:
-                nudge.cancel()
-            if not self._again.is_set():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_RETRY_SECONDS):
-                        await self._again.wait()
-
-    def _notify_listeners(self, *paths: str, was_removed: bool = False) -> None:
-        for path in paths:
-            for listener in tuple(self._listeners.get(path, ())):
-                listener(was_removed)
 
 
 # --- watching -----------------------------------------------------------------
@@ -413,7 +248,7 @@ class FileWatch:
         """
         file = self._find_current_file()
         if file is None:
-            raise TargetGone(self._refusal or f"{_escape_name(self._path)} was removed.")
+            raise TargetGone(self._refusal or f"{escape_name(self._path)} was removed.")
         seen = _Snapshot(file)
         tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _FILE_OPTIONS)
         position = StreamPosition(seen.end, seen.end)
@@ -473,7 +308,7 @@ class FileWatch:
         reached = page.next if at == len(kept) - 1 else last.position
         self._remember(next_place, last.content, reached, absences, losses)
         self._close_others({seen.inode for seen in parse_place(next_place)})
-        told = [f"{_escape_name(self._path)}{loss}" for loss in dict.fromkeys(losses)]
+        told = [f"{escape_name(self._path)}{loss}" for loss in dict.fromkeys(losses)]
         return Frame(
             seen_at=seen_at,
             place=next_place,
@@ -650,7 +485,7 @@ class FileWatch:
         # `call_later` may fire slightly early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return f"{_escape_name(self._path)} is not there; it is read on when it is there again."
+        return f"{escape_name(self._path)} is not there; it is read on when it is there again."
 
 
 def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
@@ -673,21 +508,21 @@ def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{_escape_name(path)} is {kind}; only a file that grows can be watched."
+            f"{escape_name(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
 def _describe_missing_file(path: Path, within: tuple[str, ...] | None, error: OSError) -> str:
-    shown = _escape_name(path)
+    shown = escape_name(path)
     if not isinstance(error, FileNotFoundError):
         return f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
     there = sorted(_list_files(path.parent, within), reverse=True)
     if not there:
         return f"{shown} is not there; start what writes it, or create it first (touch), then wait."
-    newest = ", ".join(_escape_name(name) for _, name in there[:_MOST_NAMES])
+    newest = ", ".join(escape_name(name) for _, name in there[:_MOST_NAMES])
     return (
-        f"{shown} is not there; in {_escape_name(path.parent)} there are {newest}. If it is "
+        f"{shown} is not there; in {escape_name(path.parent)} there are {newest}. If it is "
         "yet to be written, create it first (touch)."
     )
 

@@ -60,6 +60,7 @@ from taskmem_hookspecs.conditions import (
     PromptForm,
     QuietForm,
     RegexForm,
+    StateForm,
     TextForm,
     write_number,
 )
@@ -514,6 +515,8 @@ def _make_matcher(form: Form, kind: str) -> Match:
             return partial(_explain_question, wanted=form.asks)
         case QuietForm():
             return partial(_explain_silence, seconds=form.quiet)
+        case StateForm():
+            raise AssertionError("of a terminal no such form is read")
 
 
 def _make_seen_matcher(form: TextForm | RegexForm | PercentForm | NumberForm) -> _SeenMatcher:

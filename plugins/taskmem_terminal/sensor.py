@@ -21,7 +21,7 @@ from taskmem_terminal.recording import (
 )
 
 if TYPE_CHECKING:
-    from taskmem_terminal.file_watch import FileChangeNotifier
+    from taskmem_hookspecs.file_access import FileChangeNotifier
     from taskmem_terminal.recording_watch import FifoListener, RecordingWatch
     from taskmem_terminal.tmux_watch import Tmux
 
@@ -64,7 +64,8 @@ class TerminalSensor:
             self._tmux = self._tmux or Tmux()
             return await self._tmux.watch(rest)
         if colon and kind == "file":
-            from taskmem_terminal.file_watch import FileChangeNotifier, FileWatch
+            from taskmem_hookspecs.file_access import FileChangeNotifier
+            from taskmem_terminal.file_watch import FileWatch
 
             self._folders = self._folders or FileChangeNotifier()
             return FileWatch(rest, self._folders, target.within)

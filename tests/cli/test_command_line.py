@@ -160,6 +160,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
         "screen-text",
         "screenpipe",
         "sqlmodel",
+        "targets",
         "terminal",
         "vision",
     ]

@@ -155,6 +155,23 @@ def test_command_ended_without_a_daemon_is_found_by_the_next(start, home, number
 
 
 @ends
+def test_what_became_of_a_path_process_or_instant_is_found(start, log, number):
+    daemon, made = start(), log.with_name("build.tar")
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
+        waits = [
+            watch(daemon, f"path:{made}", wake_when="appears and size >= 3"),
+            watch(daemon, f"process:{process.pid}", wake_when="exits"),
+            watch(daemon, "time:3s", wake_when="comes"),
+        ]
+        end_by(daemon, number)
+    made.write_text("tar")
+    daemon.restart()
+    assert [wait_for_end(daemon, each)["status"] for each in waits] == ["resolved"] * 3
+    until(lambda: len(daemon.out.lines) == 3, "each is told")
+    assert sorted(wake["wait_id"] for wake in daemon.wakes()) == sorted(waits)
+
+
+@ends
 def test_a_phrase_that_a_restart_cut_in_two_is_found(start, log, number):
     daemon = start()
     daemon.ask("feed", target="pty:fed", text="Compiling\nBuild fin")

@@ -245,6 +245,16 @@ def test_a_wait_that_differs_is_another(world: World, change: dict[str, object])
     assert world.call("smart_wait", relay(), **{**WAIT, **change})["wait_id"] != first["wait_id"]
 
 
+@pytest.mark.parametrize(("seconds", "is_same"), [(AFTER - 2, True), (AFTER, False)])
+def test_the_same_words_later_mean_another_instant(
+    world: World, seconds: float, *, is_same: bool
+) -> None:
+    first = world.call("smart_wait", relay(), target="time:90m")
+    world.clock.tick(seconds)
+    again = world.call("smart_wait", relay(), target="time:90m")
+    assert (again["wait_id"] == first["wait_id"]) is is_same
+
+
 def test_an_equal_wait_of_another_agent_is_another(world: World, processes: Processes) -> None:
     first = world.call("smart_wait", relay(session="s-1"), **WAIT)["wait_id"]
     assert world.call("smart_wait", relay(session="s-2"), **WAIT)["wait_id"] != first

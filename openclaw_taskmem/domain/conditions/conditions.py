@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import floor, isfinite
-from typing import Final, NamedTuple
+from string import ascii_letters
+from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from openclaw_taskmem.domain.conditions.words import ARTICLES, Token, read_pattern, scan_words
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
-    QUOTES,
     Answer,
     AsksForm,
     Comparison,
@@ -29,6 +30,8 @@ from taskmem_hookspecs.conditions import (
     PromptForm,
     QuietForm,
     RegexForm,
+    State,
+    StateForm,
     TextForm,
 )
 
@@ -37,164 +40,12 @@ MAX_SIDES: Final = 20
 _FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form, config=ConfigDict(defer_build=True))
 """Validates an object of `signals` as a form."""
 
-# --- tokens -------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------
 
 
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII
 )
-
-
-class Token(NamedTuple):
-    """A part of a condition.
-
-    Its `kind` is one of:
-    - `word`: a word, an operator such as `>=`, or `%`
-    - `quote`: a quoted text, without its quotation marks
-    - `regex`: a regular expression, without its slashes
-    - `comma`: a comma or semicolon
-    - `stop`: punctuation at the end of a word, which `scan_words` leaves out
-    """
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-    @property
-    def lower(self) -> str:
-        """Return the text in lower case."""
-        return self.text.lower()
-
-    @property
-    def is_article(self) -> bool:
-        """True if it is an article, such as `the`."""
-        return self.kind == "word" and self.lower in _ARTICLES
-
-
-def scan_words(sentence: str) -> list[Token]:
-    """Split a sentence into tokens. An unpaired quotation mark is part of a word."""
-    tokens: list[Token] = []
-    at = 0
-    while at < len(sentence):
-        char = sentence[at]
-        if char.isspace():
-            at += 1
-            continue
-        token = (
-            _scan_quote(sentence, at)
-            or _scan_regex(sentence, at)
-            or _scan_sign(sentence, at)
-            or _scan_word(sentence, at)
-        )
-        if token.kind != "stop":
-            tokens.append(token)
-        at = token.end
-    return _join_choices(tokens)
-
-
-_DENIED_SIGN: Final = re.compile("[!~≠][<>=]*(?<=[<>=≠])")
-"""A comparison that no form has: `!=`, `!<`, `≠`."""
-
-
-def _scan_quote(sentence: str, at: int) -> Token | None:
-    closing = QUOTES.get(sentence[at])
-    if closing is None:
-        return None
-    end = sentence.find(closing, at + 1)
-    while 0 <= end < len(sentence) - 1 and not _is_closing(sentence, end, closing):
-        end = sentence.find(closing, end + 1)
-    text = sentence[at + 1 : end].replace(f"\\{closing}", closing)
-    if end < 0 or not text.strip() or "\n" in text:
-        return None
-    return Token("quote", text, at, end + 1)
-
-
-def _is_closing(sentence: str, at: int, closing: str) -> bool:
-    """Return whether a quotation mark ends its text: apostrophes and escaped ones do not.
-
-    A text may end with a backslash itself: then the next mark without one opens another text.
-    """
-    if closing in "'’" and sentence[at + 1].isalnum():
-        return False
-    if sentence[at - 1] != "\\":
-        return True
-    following = re.compile(rf"(?<!\\){re.escape(closing)}").search(sentence, at + 1)
-    if following is None:
-        return True
-    before, after = sentence[following.start() - 1], sentence[following.end() :][:1]
-    return before.isspace() or after.isalnum()
-
-
-def _scan_regex(sentence: str, at: int) -> Token | None:
-    """Read `/…/` or `/…/i`; it ends at a slash before a blank, a comma or the end."""
-    if sentence[at] != "/":
-        return None
-    place = at + 1
-    while place < len(sentence):
-        if sentence[place] == "\\":
-            place += 2
-            continue
-        if sentence[place] == "/":
-            flagged = sentence[place + 1 : place + 2] == "i"
-            end = place + 1 + flagged
-            rest = sentence[end : end + 2]
-            if not rest or rest[0].isspace() or rest[0] in ",;" or rest.strip() == ".":
-                pattern = _unescape_slashes(sentence[at + 1 : place])
-                text = f"(?i){pattern}" if flagged else pattern
-                is_line = pattern.strip() and "\n" not in pattern
-                return Token("regex", text, at, end) if is_line else None
-        place += 1
-    return None
-
-
-def _unescape_slashes(pattern: str) -> str:
-    """Turn each escaped slash into a slash; leave other escapes as they are."""
-    return re.sub(r"\\(.)", lambda found: "/" if found[1] == "/" else found[0], pattern)
-
-
-def _scan_sign(sentence: str, at: int) -> Token | None:
-    for sign in ("<=", ">=", "==", "<", ">", "=", "≤", "≥"):
-        if sentence.startswith(sign, at):
-            return Token("word", sign, at, at + len(sign))
-    if sentence[at] == "%":
-        return Token("word", "%", at, at + 1)
-    if sentence[at] in ",;":
-        return Token("comma", ",", at, at + 1)
-    if sentence[at] in ".!?:" and not sentence[at + 1 : at + 2].strip():
-        return Token("stop", sentence[at], at, at + 1)
-    return None
-
-
-def _scan_word(sentence: str, at: int) -> Token:
-    if denied := _DENIED_SIGN.match(sentence, at):
-        return Token("word", denied[0], at, denied.end())
-    end = at + 1
-    while end < len(sentence) and not sentence[end].isspace():
-        if _DENIED_SIGN.match(sentence, end):
-            break
-        inside = sentence[end - 1].isdigit() and sentence[end + 1 : end + 2].isdigit()
-        if (sentence[end] in ",;%<>=≤≥" and not (sentence[end] == "," and inside)) or (
-            sentence[end] in ".!?:" and not sentence[end + 1 : end + 2].strip()
-        ):
-            break
-        end += 1
-    return Token("word", sentence[at:end], at, end)
-
-
-def _join_choices(tokens: list[Token]) -> list[Token]:
-    """Join "yes or no" and "y or n" into one word."""
-    joined: list[Token] = []
-    for token in tokens:
-        three = (*joined[-2:], token)
-        words = [each.lower for each in three if each.kind == "word"]
-        if words in (["yes", "or", "no"], ["y", "or", "n"]):
-            first = joined[-2]
-            choice = f"{words[0]}/{words[2]}"
-            joined[-2:] = [Token("word", choice, first.start, token.end)]
-        else:
-            joined.append(token)
-    return joined
 
 
 class _Cursor:
@@ -246,7 +97,7 @@ class _Cursor:
 
     def skip_articles(self) -> None:
         """Skip articles."""
-        self._skip_words(_ARTICLES)
+        self._skip_words(ARTICLES)
 
     def take_words(self) -> tuple[str, ...]:
         """Take the words before a comparison, the name of a number."""
@@ -404,6 +255,39 @@ _COMPARISON_PHRASES: Final[Mapping[Comparison, Phrases]] = {
     Comparison.AT_LEAST: _parse_phrases(">=|≥|is at least|reaches|reaches at least|hits|gets to"),
     Comparison.EQUAL: _parse_phrases("==|=|equals|is equal to|is exactly"),
 }
+_STATE_VERBS: Final[Mapping[State, Phrases]] = {
+    State.THERE: _parse_phrases(
+        "appears|exists|shows up|created|written|present|available|has appeared|comes back|back"
+    ),
+    State.GONE: _parse_phrases(
+        "gone|disappears|has disappeared|goes away|removed|deleted|no longer exists|"
+        "does not exist|does not exist any more"
+    ),
+    State.CHANGED: _parse_phrases(
+        "changes|changed|has changed|modified|updated|touched|changes again"
+    ),
+}
+"""Phrases for each state of a target that shows no text, without "is" before them."""
+_HAS_BEEN: Final = _parse_phrases("has been|have been|gets|got")
+_SIZES: Final[Mapping[Comparison, Phrases]] = {
+    Comparison.LESS: _parse_phrases("<|below|less than|smaller than|under"),
+    Comparison.AT_MOST: _parse_phrases("<=|≤|at most"),
+    Comparison.MORE: _parse_phrases(">|above|more than|larger than|bigger than|over|exceeds"),
+    Comparison.AT_LEAST: _parse_phrases(">=|≥|at least|reaches|grows to|has"),
+    Comparison.EQUAL: _parse_phrases("==|=|exactly|equals"),
+}
+"""Phrases that compare a size, without "is" before them."""
+_SIZE_WORDS: Final = _parse_phrases("size|file size|size in bytes")
+_BYTES: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("b", "byte", "bytes"), 1.0),
+    **{f"{letter}b": 1000.0**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}ib": 1024.0**power for power, letter in enumerate("kmgt", 1)},
+}
+"""Bytes by unit, in lower case."""
+_THING: Final = _parse_phrases("it|this|file|folder|directory|path|lock|lock file|socket")
+"""Words for such a target."""
+_INSTANT: Final = _parse_phrases("it|time|instant|moment")
+_INSTANT_VERBS: Final = _parse_phrases("comes|has come|due|reached|strikes|arrives|time")
 _UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
@@ -411,6 +295,8 @@ _UNITS: Final[Mapping[str, float]] = {
 }
 """Seconds by unit."""
 _PICTURE_SCHEMES: Final = ("window", "screen")
+_SHOWN_SCHEMES: Final = ("", "pty", "queue", *_PICTURE_SCHEMES)
+"""Schemes of targets that show text; of others it is also understood what becomes of them."""
 PERCENT: Final = frozenset(("%", "percent"))
 _NO_NAMES: Final = _parse_phrases(
     "about|above|after|almost|approaches|approaching|around|at|before|below|beyond|by|crosses|"
@@ -442,9 +328,15 @@ TABLES: Final = (
     _REACHED_PHRASES,
     *_ASK_VERBS.values(),
     *_COMPARISON_PHRASES.values(),
+    *_STATE_VERBS.values(),
+    _THING,
+    _HAS_BEEN,
+    _INSTANT,
+    _INSTANT_VERBS,
+    *_SIZES.values(),
+    _SIZE_WORDS,
 )
 """All tables of phrases, for the documentation."""
-_ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))
 
 
 # --- conditions ---------------------------------------------------------------
@@ -466,6 +358,8 @@ def parse_condition(sentence: str, scheme: str = "") -> Condition:
     """
     groups = _split_sides(scan_words(sentence))
     read = _read_window_part if scheme in _PICTURE_SCHEMES else _read_part
+    if scheme not in _SHOWN_SCHEMES:
+        read = _read_instant_part if scheme == "time" else _read_state_part
     forms = iter(_share_verbs([part for parts in groups for part in parts], read))
     sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
     merged = _merge_free(sentence, groups, sides)
@@ -500,10 +394,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
                 '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
             ) from None
         if isinstance(form, RegexForm):
-            # It may have its slashes, as in a sentence.
-            whole = _scan_regex(form.regex, 0) if form.regex else None
-            regex = whole.text if whole and whole.end == len(form.regex) else None
-            form = _check_regex(RegexForm(regex=regex or _unescape_slashes(form.regex)))
+            form = _check_regex(RegexForm(regex=read_pattern(form.regex)))
         forms.append(form)
     sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
     condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)
@@ -663,6 +554,47 @@ def _read_window_part(tokens: Part) -> Form | None:
         cursor.take(COMMAND)
         return form if cursor.take(_CLOSE_VERBS) else None
     return None if cursor.take(COMMAND) else form
+
+
+def _read_state_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a target that is there, changes or is gone."""
+    cursor = _Cursor(tokens)
+    cursor.skip_empty()
+    cursor.take(_THING)
+    cursor.skip_empty()
+    if tokens and cursor.is_at_end and tokens[-1].lower == "there":
+        return StateForm(state=State.THERE)
+    cursor.take(_HAS_BEEN)
+    for state, table in _STATE_VERBS.items():
+        if cursor.take(table):
+            cursor.skip_empty()
+            return StateForm(state=state) if cursor.is_at_end else None
+    is_named = cursor.take(_SIZE_WORDS)
+    cursor.skip_empty()
+    for op, table in _SIZES.items():
+        if cursor.take(table):
+            size = _read_size(cursor, needs_unit=not is_named)
+            return None if size is None else NumberForm(number="size", op=op, value=size)
+    return _read_part(tokens)
+
+
+def _read_instant_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on an instant, which can only come."""
+    cursor = _Cursor(tokens)
+    cursor.skip_empty()
+    cursor.take(_INSTANT)
+    cursor.skip_empty()
+    is_named = cursor.take(_INSTANT_VERBS)
+    return StateForm(state=State.DUE) if is_named and cursor.is_at_end else None
+
+
+def _read_size(cursor: _Cursor, *, needs_unit: bool) -> float | None:
+    """Read the rest of a part as a number of bytes, such as `10 MB`."""
+    word = cursor.take_kind("word") or ""
+    digits = word.rstrip(ascii_letters)
+    number, unit = _parse_number(digits), word[len(digits) :] or cursor.take_kind("word") or ""
+    factor = _BYTES.get(unit.lower(), 0.0) if unit or needs_unit else 1.0
+    return None if number is None or not factor or not cursor.is_at_end else number * factor
 
 
 def _read_text(cursor: _Cursor) -> Form | None:

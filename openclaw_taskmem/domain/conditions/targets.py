@@ -4,15 +4,17 @@ The core watches `queue:ROLE` itself: it waits until a run is queued for that ro
 claimed now. Plug-ins watch all other schemes. Who may look at what, for waits and for recorded
 commands as evidence:
 
-| who asks                       | a file                             | terminals, windows, screen |
-| ------------------------------ | ---------------------------------- | -------------------------- |
-| a person, by a command         | anywhere                           | all                        |
-| an agent                       | below the roots, or its own folder | all                        |
-| an agent in its host's sandbox | below its own folder [1]           | what its session runs      |
+| who asks                       | a file or path                     | all else [2]          |
+| ------------------------------ | ---------------------------------- | --------------------- |
+| a person, by a command         | anywhere                           | all                   |
+| an agent                       | below the roots, or its own folder | all                   |
+| an agent in its host's sandbox | below its own folder [1]           | what its session runs |
 
 Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
+
+[2] Terminals, processes, windows, the screen. Queues and instants are for everybody.
 
 The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
 
@@ -46,12 +48,18 @@ QUEUE_SCHEME: Final = "queue"
 """Scheme of queue targets."""
 QUEUE_FORM: Final = "a task is queued"
 """The only condition of a queue; it may be left out."""
+_TIME_SCHEME: Final = "time"
+_PATH_SCHEME: Final = "path"
+_ONLY_CONDITIONS: Final = {QUEUE_SCHEME: QUEUE_FORM, _TIME_SCHEME: "comes"}
+"""Targets that have one condition, and which everybody may wait for."""
 _TASK_NAME_BYTES: Final = 200
 """Longest excerpt of a queued task's name."""
 _LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
-BUILT_IN_SCHEMES: Final = frozenset(("pty", "window", "screen", QUEUE_SCHEME))
+BUILT_IN_SCHEMES: Final = frozenset(
+    ("path", "process", "pty", "screen", "time", "window", QUEUE_SCHEME)
+)
 """Schemes that the core and the built-in plug-ins watch and judge.
 
 Of any other, the refusal of a condition lists the forms that are judged, and a plug-in may describe
@@ -61,13 +69,13 @@ _LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 _UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
-_FILE_TARGET: Final = re.compile(r"pty\s*:\s*file:", re.IGNORECASE)
+_FILE_TARGET: Final = re.compile(r"(?:pty\s*:\s*file|path)\s*:", re.IGNORECASE)
 _ID_SCHEMES: Final = ("task", "session", "wait")
 """Schemes whose targets are named by an id."""
 TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
-    "pty:file:/absolute/path, window:TITLE, window:0xID, screen, queue:ROLE, or what a "
-    "plug-in adds"
+    "pty:file:/a/log, window:TITLE, window:0xID, screen, path:/absolute/path, process:PID, "
+    "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), queue:ROLE, or what a plug-in adds"
 )
 
 
@@ -148,9 +156,14 @@ def describe_wait(wait: Wait) -> str:
 # --- queues of roles ----------------------------------------------------------
 
 
-def is_queue(target: str) -> bool:
-    """True if a target, as an agent writes it, is a queue."""
-    return target.strip().lower().startswith(f"{QUEUE_SCHEME}:")
+def is_instant(target: str) -> bool:
+    """True if a target, as an agent writes it, is an instant, which says itself how long it is."""
+    return target.partition(":")[0].strip().lower() == _TIME_SCHEME
+
+
+def find_only_condition(target: str) -> str | None:
+    """Return the condition of a target, as an agent writes it, that has one only; None: others."""
+    return _ONLY_CONDITIONS.get(target.partition(":")[0].strip().lower())
 
 
 def refuse_queue_condition(condition: Condition) -> ConditionUnclear | None:
@@ -198,7 +211,7 @@ def describe_queued_task(task: Task, role: str) -> str:
 
 
 _FILE_PREFIX: Final = "file:"
-_NEVER_FILES: Final = ("screen", "window")
+_NEVER_FILES: Final = ("process", "screen", "window")
 """Schemes whose targets are no files; a scheme of a plug-in may name some."""
 
 
@@ -237,10 +250,12 @@ def confine_target(
     Raises:
         NotAllowed: The caller may not look at it.
     """
-    if caller.person or policy.roots is None or target.scheme == QUEUE_SCHEME:
+    if caller.person or policy.roots is None or target.scheme in _ONLY_CONDITIONS:
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
-    is_file = target.scheme == "pty" and target.name.startswith(_FILE_PREFIX)
+    is_file = target.scheme == _PATH_SCHEME or (
+        target.scheme == "pty" and target.name.startswith(_FILE_PREFIX)
+    )
     if not is_sandboxed(caller, policy):
         # Without folders the target stays the same, so that all share one watch.
         may_be_file = is_file or target.scheme not in ("pty", *_NEVER_FILES)

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.conditions import scan_words
+from openclaw_taskmem.domain.conditions.words import scan_words
 from openclaw_taskmem.domain.text.texts import clip, end_sentence, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,

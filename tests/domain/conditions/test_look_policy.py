@@ -20,6 +20,8 @@ PERSON = Caller(person=True)
 AGENT = Caller(folder="/srv/app")
 BOXED = Caller(folder="/srv/app", sandboxed=True)
 HOMELESS = Caller(sandboxed=True)
+HIDDEN = ("pty:build", "pty:tmux:0", "window:Mail", "screen", "process:4711")
+"""Nothing of this is a file, or shown in a sandbox."""
 
 
 def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
@@ -37,16 +39,19 @@ def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
         (FILE, BOXED, ("/srv/app",)),
         ("feed:/srv/news.xml", AGENT, ("/srv/app", *ROOTS)),
         ("feed:/srv/news.xml", PERSON, None),
-        *((each, PERSON, None) for each in ("pty:build", "window:Mail", "screen")),
-        *((each, AGENT, None) for each in ("pty:build", "window:Mail", "screen")),
-        ("queue:reviewer", BOXED, None),
+        *((each, PERSON, None) for each in HIDDEN),
+        *((each, AGENT, None) for each in HIDDEN),
+        ("path:/srv/app/out", PERSON, None),
+        ("path:/srv/app/out", AGENT, ("/srv/app", *ROOTS)),
+        ("path:/srv/app/out", BOXED, ("/srv/app",)),
+        *((each, BOXED, None) for each in ("queue:reviewer", "time:18:00")),
     ],
 )
 def test_a_caller_is_confined_to_its_folders(target, caller, within):
     assert look(target, caller) == within
 
 
-@pytest.mark.parametrize("target", ["pty:build", "pty:tmux:0", "window:Mail", "screen"])
+@pytest.mark.parametrize("target", HIDDEN)
 def test_terminals_windows_and_screen_are_hidden_in_a_sandbox(target):
     look(target, AGENT)
     look(target, BOXED, "all")

@@ -5,7 +5,7 @@ from hashlib import blake2s
 
 import pytest
 
-from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
+from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound, file_access
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden
 from taskmem_hookspecs.testing import SensorSuite
@@ -676,7 +676,7 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
     """A folder may become a link between the look at its path and the opening."""
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / log.name).write_text("secret\n")
-    resolve = file_watch.resolve_links
+    resolve = file_access.resolve_links
 
     def resolve_and_swap(path):
         end = resolve(path)
@@ -685,7 +685,7 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
             log.parent.symlink_to(tmp_path / ".ssh")
         return end
 
-    monkeypatch.setattr(file_watch, "resolve_links", resolve_and_swap)
+    monkeypatch.setattr(file_access, "resolve_links", resolve_and_swap)
     with pytest.raises(NotAllowed, match="is never shown"):
         file_watch.open_viewable(str(log), None)
 

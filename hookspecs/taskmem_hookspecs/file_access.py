@@ -1,0 +1,212 @@
+"""Check that an agent may see a file, and notice when it changes; for sensors of files."""
+# ruff: noqa: PTH115, PTH120
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
+
+_MOST_FOLDERS: Final = 8
+"""How many folders a refusal names."""
+_SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
+"""Advice for an agent in a sandbox, as `domain/conditions/targets.py` gives it."""
+
+
+def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
+    """Resolve the links of a path, which need not exist, and check that it may be shown.
+
+    Raises:
+        NotAllowed: The file is never shown, or is outside of `within`; None: any folder is
+            allowed.
+    """
+    try:
+        end = resolve_links(path)
+    except RecursionError:
+        raise NotAllowed(
+            f"{escape_name(path)} leads through too many links; name the file itself."
+        ) from None
+    leads = "" if end == os.path.normpath(path) else f" leads to {escape_name(end)}, which"
+    if within is not None and not is_within_any(end, within):
+        # Do not reveal the target of a link in a folder that the agent may not see.
+        folder = resolve_links(os.path.dirname(path))
+        leads = leads if is_within_any(folder, within) else ""
+        raise NotAllowed(
+            f"{escape_name(path)}{leads} lies outside of where you may look "
+            f"{_describe_allowed_folders(within)}."
+        )
+    if is_hidden(end, os.environ.get("TASKMEM_HOME")):
+        raise NotAllowed(
+            f"{escape_name(path)}{leads} is of a kind that is never shown (keys, passwords, "
+            "what was typed, data of the system or of taskmem); wait on the log or "
+            "terminal of what uses it."
+        )
+    return end
+
+
+def read_handle_path(handle: int) -> str | None:
+    """Return the kernel's path of an open file; None: unknown."""
+    with contextlib.suppress(OSError):
+        if sys.platform == "darwin":
+            import fcntl
+
+            found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
+            return os.fsdecode(found.rstrip(b"\0"))
+        name = os.readlink(f"/proc/self/fd/{handle}")
+        removed = os.fstat(handle).st_nlink == 0
+        return name.removesuffix(" (deleted)") if removed else name
+    return None
+
+
+def _describe_allowed_folders(within: tuple[str, ...]) -> str:
+    """Return where an agent may look, and which setting allows more.
+
+    The state folder is omitted, because agents must not put files there. `within` includes it
+    unless the agent is in a sandbox, which decides which setting is named.
+    """
+    home = os.environ.get("TASKMEM_HOME", "")
+    named = [escape_name(root) for root in within if root != home]
+    more = f" and {len(named) - _MOST_FOLDERS} more" if len(named) > _MOST_FOLDERS else ""
+    folders = f"({', '.join(named[:_MOST_FOLDERS]) or 'no folder'}{more})"
+    if home and home not in within:
+        return f"{folders}; have it written there, or {_SANDBOX}"
+    config = escape_name(f"{home or '~/.openclaw/taskmem'}/config.toml")
+    return (
+        f"{folders}; have it written there, or let the user set artifact_roots in "
+        f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
+        "these and its folder, then run: taskmem daemon restart"
+    )
+
+
+def escape_name(name: object) -> str:
+    """Return a name for a sentence, with control characters escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(name)
+    )
+
+
+# --- notifying ----------------------------------------------------------------
+
+
+_STEP_MS: Final = 20
+"""How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
+_GATHER_MS: Final = 40
+"""How long consecutive changes are merged. Milliseconds."""
+_NUDGE_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+
+
+class FileChangeNotifier:
+    """Calls back when one of the registered files changes; one system watch serves all folders.
+
+    Listeners are told whether a file was removed, or went by another name, meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, list[Callable[[bool], None]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._again: asyncio.Event | None = None
+        self._watched: Collection[Path] = ()
+        """The folders of which the kernel tells now."""
+
+    def listen(self, path: str, listener: Callable[[bool], None]) -> None:
+        """Call `listener` when the file at an absolute path changes, appears or disappears."""
+        fresh = path not in self._listeners
+        self._listeners.setdefault(path, []).append(listener)
+        if fresh:
+            self._start()
+
+    async def forget(self, path: str, listener: Callable[[bool], None]) -> None:
+        """Stop calling `listener` for this path."""
+        self._listeners[path].remove(listener)
+        if self._listeners[path]:
+            return
+        del self._listeners[path]
+        if self._listeners:
+            self._start()
+        elif self._task is not None:
+            self._stop()
+            task, self._task = self._task, None
+            await task
+
+    def tells(self, path: str) -> bool:
+        """Tell whether the kernel tells of changes in the folder of a path now."""
+        return Path(path).parent in self._watched
+
+    def renew(self) -> None:
+        """Watch the folders that are there now."""
+        self._stop()
+
+    def _start(self) -> None:
+        """Restart the watch with the current folders."""
+        self._stop()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch())
+
+    def _stop(self) -> None:
+        if self._again is not None:
+            self._again.set()
+
+    async def _watch(self) -> None:
+        from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType]
+
+        loop = asyncio.get_running_loop()
+        while self._listeners:
+            self._again = asyncio.Event()
+            parents = {Path(path).parent for path in self._listeners}
+            # The folders above tell that one was made anew, which has to be watched then.
+            above = {parent.parent for parent in parents}
+            folders = await asyncio.to_thread(_list_watchable, parents | above)
+            known = self._listeners.keys() | {*map(str, parents)}
+            # Changes between two watches are missed, so have the listeners look once.
+            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
+            try:
+                if folders:
+                    self._watched = frozenset(folders)
+                    async for changes in awatch(
+                        *folders,
+                        watch_filter=partial(_is_known, known),
+                        step=_STEP_MS,
+                        debounce=_GATHER_MS,
+                        rust_timeout=60_000,
+                        stop_event=self._again,
+                        recursive=False,
+                    ):
+                        removed = {path for change, path in changes if change is Change.deleted}
+                        paths = {path for _, path in changes}
+                        self._notify_listeners(*paths - removed)
+                        self._notify_listeners(*removed, was_removed=True)
+                        if any(c is Change.added and Path(p) in parents for c, p in changes):
+                            self._again.set()
+            except (OSError, RuntimeError):
+                pass  # a folder that went away; looked for again
+            finally:
+                self._watched = ()
+                nudge.cancel()
+            if not self._again.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY_SECONDS):
+                        await self._again.wait()
+
+    def _notify_listeners(self, *paths: str, was_removed: bool = False) -> None:
+        for path in paths:
+            for listener in tuple(self._listeners.get(path, ())):
+                listener(was_removed)
+
+
+def _list_watchable(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders that are there and may be watched; another would end the whole watch."""
+    return sorted(each for each in folders if os.access(each, os.R_OK | os.X_OK) and each.is_dir())
+
+
+def _is_known(known: Collection[str], _change: object, path: str) -> bool:
+    return path in known

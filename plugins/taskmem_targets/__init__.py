@@ -1,0 +1,1 @@
+"""Waits for files, processes and instants. The hooks are in `hooks`."""

@@ -1,0 +1,276 @@
+"""Watch what becomes of a path: whether it is there, changes, stands still, and how large it is."""
+# ruff: noqa: PTH114, PTH120, PTH208 - paths are texts of the agent's
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import psutil
+
+from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetGone, TargetNotFound
+from taskmem_hookspecs.conditions import State
+from taskmem_hookspecs.file_access import (
+    FileChangeNotifier,
+    escape_name,
+    read_handle_path,
+    require_viewable,
+)
+from taskmem_hookspecs.paths import resolve_links
+from taskmem_targets.facts import SIZE
+
+_LOOK_SECONDS: Final = 5.0
+"""Time limit of a look at a path; one on a mount that has gone away may never answer."""
+_MOST_LOOKS: Final = 32
+"""How many looks may hang before those of all paths do."""
+_ABSENT: Final = "-"
+"""Place of a path that is not there."""
+_REST_SECONDS: Final = 60.0
+"""Period of the looks where the kernel tells of every change but those through another name."""
+_LOCAL: Final = frozenset(
+    ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
+)
+"""File systems that nobody changes but this machine's kernel."""
+_HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
+
+
+class _Found(NamedTuple):
+    """The file or folder at a path."""
+
+    place: str
+    """Differs once it was changed or replaced."""
+    size: int | None
+    """None: the names in the folder may not be read."""
+    changed_at: datetime
+    is_folder: bool
+
+
+class _Look(NamedTuple):
+    """A look at a path."""
+
+    found: _Found | None
+    """None: nothing is there."""
+    is_told: bool
+    """True if its folder tells of each change: of a file that is no link, on this machine."""
+
+
+class PathSensor:
+    """Plays Sensor for `path:/absolute/path`."""
+
+    def __init__(self) -> None:
+        self._changes = FileChangeNotifier()
+        self._looks = threading.Semaphore(_MOST_LOOKS)
+
+    async def watch(self, target: Target) -> PathWatch:
+        """Start to watch a path, whether or not anything is there.
+
+        Raises:
+            InvalidArguments: It is not absolute.
+            NotAllowed: It may not be shown.
+            TargetNotFound: It cannot be looked at now.
+        """
+        if not target.name.startswith("/"):
+            raise InvalidArguments(
+                f"{escape_name(target.name)} is no absolute path; write path:/folder/name."
+            )
+        watch = PathWatch(target, self._changes, self._looks)
+        await watch.begin()
+        return watch
+
+
+class PathWatch:
+    """Plays Watch on one path."""
+
+    def __init__(
+        self, target: Target, changes: FileChangeNotifier, looks: threading.Semaphore
+    ) -> None:
+        """Take the path; `looks` limits those that hang, as at a mount."""
+        self._path, self._within = target.name, target.within
+        self._looks = looks
+        self._look: asyncio.Future[_Look] | None = None
+        """The last look, if it hangs."""
+        self._is_told = False
+        """As in the last look."""
+        self._changed = asyncio.Event()
+        self._changes = changes
+
+    async def begin(self) -> None:
+        """Look at the path, and listen to what its folder tells.
+
+        Raises:
+            NotAllowed: It may not be shown.
+            TargetNotFound: It cannot be looked at now.
+        """
+        try:
+            await self._find()
+        except OSError as error:
+            raise TargetNotFound(self._describe_failure(error), sure=False) from error
+        self._changes.listen(self._path, self._note_change)
+
+    @property
+    def rest_seconds(self) -> float:
+        """Return for how long it need not be looked at."""
+        is_told = self._is_told and self._changes.tells(self._path)
+        return _REST_SECONDS if is_told else 0.0
+
+    async def here(self) -> Frame:
+        """Look at the path as it is when a wait begins.
+
+        Raises:
+            TargetGone: It cannot be looked at.
+        """
+        try:
+            found = await self._find()
+        except OSError as error:
+            raise TargetGone(self._describe_failure(error)) from error
+        place = found.place if found else _ABSENT
+        return Frame(seen_at=datetime.now(UTC), place=place, tail=self._describe(found))
+
+    async def end(self) -> str:
+        """Return the place of the path as it is now; raises as `here` does."""
+        return (await self.here()).place
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what became of the path since a wait began."""
+        seen_at = datetime.now(UTC)
+        try:
+            found = await self._find()
+        except OSError as error:
+            return Frame(seen_at=seen_at, place=place, note=self._describe_failure(error))
+        now = found.place if found else _ABSENT
+        changed = {State.CHANGED} if now != start else set[State]()
+        return Frame(
+            seen_at=seen_at,
+            place=now,
+            changed_at=found.changed_at if found and not found.is_folder else None,
+            note=self._describe(found),
+            states=frozenset({State.THERE if found else State.GONE, *changed}),
+            numbers={} if found is None or found.size is None else {SIZE: found.size},
+        )
+
+    async def wait_for_change(self) -> None:
+        """Return once its folder tells of a change of it."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        """Watch it no more."""
+        await self._changes.forget(self._path, self._note_change)
+
+    def _note_change(self, _was_removed: bool) -> None:  # noqa: FBT001 - as it is called
+        self._changed.set()
+
+    async def _find(self) -> _Found | None:
+        """Look at the path; None: nothing is there.
+
+        Raises:
+            NotAllowed: It may not be shown.
+            OSError: It cannot be looked at, did not answer, or the look before it still hangs.
+        """
+        if self._look is None or self._look.done():
+            self._look = _run_in_thread(self._looks, lambda: _find(self._path, self._within))
+        async with asyncio.timeout(_LOOK_SECONDS):
+            look = await asyncio.shield(self._look)
+        self._is_told = look.is_told
+        if look.is_told and not self._changes.tells(self._path):
+            self._changes.renew()  # its folder is new
+        return look.found
+
+    def _describe(self, found: _Found | None) -> str:
+        name = escape_name(self._path)
+        if found is None:
+            return f"{name} is not there."
+        unit = "names" if found.is_folder else "bytes"
+        size = "" if found.size is None else f" with {found.size:,} {unit}"
+        return f"{name} is there{size}; last changed at {found.changed_at:%H:%M:%S} UTC."
+
+    def _describe_failure(self, error: OSError) -> str:
+        why = error.strerror or f"it did not answer within {_LOOK_SECONDS:g} s"
+        return f"{escape_name(self._path)} cannot be looked at ({why})."
+
+
+def _run_in_thread(limit: threading.Semaphore, look: Callable[[], _Look]) -> asyncio.Future[_Look]:
+    """Run a look in a thread that does not keep the daemon from ending, if it hangs."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Look] = loop.create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if not limit.acquire(blocking=False):
+        future.set_exception(TimeoutError())
+        return future
+
+    def settle(found: _Look | None, error: BaseException | None) -> None:
+        if found is not None:
+            future.set_result(found)
+        elif error is not None:
+            future.set_exception(error)
+
+    def run() -> None:
+        found, failure = None, None
+        try:
+            found = look()
+        except Exception as error:  # noqa: BLE001 - it is raised where the look is awaited
+            failure = error
+        limit.release()
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, found, failure)
+
+    threading.Thread(target=run, name="path", daemon=True).start()
+    return future
+
+
+def _find(path: str, within: tuple[str, ...] | None) -> _Look:
+    """Look at a path; of a folder, the names in it are its size.
+
+    Raises:
+        NotAllowed: It may not be shown.
+        OSError: It cannot be looked at.
+    """
+    end = require_viewable(path, within)
+    is_told = not os.path.islink(path) and _is_told_of(os.path.dirname(path))
+    try:
+        handle = os.open(end, _HANDLE_FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return _Look(found=None, is_told=is_told)
+    try:
+        # A folder of its path may have become a link since.
+        if (name := read_handle_path(handle)) is not None:
+            require_viewable(name, within)
+        info = os.fstat(handle)
+        is_folder = stat.S_ISDIR(info.st_mode)
+        size = _count_names(end) if is_folder else info.st_size
+    finally:
+        os.close(handle)
+    parts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    found = _Found(
+        place=".".join(map(str, parts)),
+        size=size,
+        # Only the kernel sets it.
+        changed_at=datetime.fromtimestamp(info.st_ctime, UTC),
+        is_folder=is_folder,
+    )
+    return _Look(found=found, is_told=is_told and not is_folder)
+
+
+def _count_names(folder: str) -> int | None:
+    """Return how many names a folder lists; None: it may not be read."""
+    try:
+        return len(os.listdir(folder))
+    except PermissionError:
+        return None
+
+
+def _is_told_of(folder: str) -> bool:
+    """Tell whether the kernel tells of each change in a folder, which only this machine changes."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return False
+    name = resolve_links(folder)
+    mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    while name not in mounts and name != "/":
+        name = os.path.dirname(name)
+    return mounts.get(name) in _LOCAL

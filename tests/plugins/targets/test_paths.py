@@ -1,0 +1,291 @@
+"""Waits for what becomes of a path."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    Frame,
+    InvalidArguments,
+    Judge,
+    NotAllowed,
+    Target,
+    file_access,
+)
+from taskmem_hookspecs.conditions import State
+from taskmem_hookspecs.testing import DAWN, JudgeSuite, SensorSuite
+from taskmem_targets import hooks, paths
+from taskmem_targets.facts import SIZE, FactJudge
+from taskmem_targets.paths import PathSensor
+
+
+class TestPathSensor(SensorSuite):
+    def make_sensor(self, tmp_path: Path) -> PathSensor:
+        return PathSensor()
+
+    def make_target(self, tmp_path: Path) -> Target:
+        (tmp_path / "file").touch()
+        return Target(scheme="path", name=str(tmp_path / "file"))
+
+    def show(self, tmp_path: Path, text: str) -> None:
+        with (tmp_path / "file").open("a") as file:
+            file.write(text)
+
+    def make_missing(self, tmp_path: Path) -> None:
+        return None
+
+    def is_shown(self, frame: Frame, text: str) -> bool:
+        lines = int(text.split()[1])
+        return frame.numbers[SIZE] == lines * len(text) and State.CHANGED in frame.states
+
+
+class TestFactJudge(JudgeSuite):
+    def make_judge(self, tmp_path: Path) -> Judge:
+        return judge_of("size >= 10 and it changes, or it is gone")
+
+    def make_met(self, tmp_path: Path) -> Sequence[Frame]:
+        return [*self.make_unmet(tmp_path), make_frame(State.THERE, State.CHANGED, size=10)]
+
+    def make_unmet(self, tmp_path: Path) -> Sequence[Frame]:
+        return [make_frame(State.THERE, size=10), make_frame(State.THERE, State.CHANGED, size=9)]
+
+
+def make_frame(*states: State, size: int | None = None, still: float = 0) -> Frame:
+    """A look at something that has not changed for some seconds."""
+    return Frame(
+        seen_at=DAWN,
+        place="1",
+        states=frozenset(states),
+        numbers={} if size is None else {SIZE: size},
+        changed_at=DAWN - timedelta(seconds=still),
+    )
+
+
+def judge_of(sentence: str) -> Judge:
+    target = Target(scheme="path", name="/file")
+    judge = hooks.wait_judge(target, parse_condition(sentence, target.scheme))
+    assert judge is not None
+    return judge
+
+
+def rule(sentence: str, frame: Frame) -> tuple[str, float | None]:
+    ruling = asyncio.run(judge_of(sentence).rule(frame))
+    return ruling.met, ruling.look_again_seconds
+
+
+def test_its_folder_tells_of_a_plain_file_alone(tmp_path: Path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "dead").symlink_to(tmp_path / "missing")
+    names = ("file", "missing", "folder", "link", "dead", "no-folder/file")
+    told = [name for name in names if paths._find(str(tmp_path / name), None).is_told]
+    assert told == ["file", "missing"]
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_file_in_a_folder_that_is_made_anew_is_told_of(tmp_path: Path, *, is_made: bool):
+    folder = tmp_path / "work" / "build"
+    if is_made:
+        folder.mkdir(parents=True)
+
+    async def run() -> None:
+        watched = await PathSensor().watch(Target(scheme="path", name=str(folder / "out")))
+        if is_made:
+            await asyncio.wait_for(watched.wait_for_change(), 10)  # of the watch that begins
+            folder.rmdir()
+        folder.mkdir(parents=True)
+        if not is_made:
+            assert watched.rest_seconds == 0
+            await watched.here()
+        (folder / "out").touch()
+        while State.THERE not in (await watched.look("-", "-")).states:
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+        await watched.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("size >= 10", "size >= 10"),
+        ("size > 1.5 MB", "size > 1500000"),
+        ("it is larger than 10 bytes", "size > 10"),
+        ("reaches 10MB", "size >= 10000000"),
+        ("its size is at least 2 GiB", "size >= 2147483648"),
+        ("is bigger than 10", None),
+        ("has 3 lines", None),
+        ("size >= 3 lines", None),
+    ],
+)
+def test_a_size_is_read_with_its_unit(sentence: str, form: str | None):
+    (side,) = parse_condition(sentence, "path").sides
+    assert [str(each) for each in side.forms] == ([] if form is None else [form])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "state"),
+    [
+        ("it appears", State.THERE),
+        ("the file exists", State.THERE),
+        ("it is there", State.THERE),
+        ("wake me once the lock file is gone", State.GONE),
+        ("the path no longer exists", State.GONE),
+        ("the folder changes", State.CHANGED),
+        ("is gone", State.GONE),
+        ("gets deleted", State.GONE),
+        ("created", State.THERE),
+        ("the file has been modified", State.CHANGED),
+    ],
+)
+def test_what_becomes_of_it_is_read_as_people_say_it(sentence: str, state: State):
+    assert rule(sentence, make_frame(state))[0] == "yes"
+    assert rule(sentence, make_frame(*set(State) - {state}))[0] == "no"
+
+
+def test_silence_is_asked_for_when_it_may_hold():
+    sentence = "it is quiet for 30 s"
+    assert rule(sentence, make_frame(State.THERE, still=20)) == ("no", 10)
+    assert rule(sentence, make_frame(State.THERE, still=30)) == ("yes", None)
+
+
+@pytest.mark.parametrize("sentence", ['"done" appears', "it exits", "it looks finished"])
+def test_what_no_path_tells_is_refused_with_what_it_tells(sentence: str):
+    with pytest.raises(ConditionUnclear, match="appears, is gone, changes"):
+        judge_of(sentence)
+
+
+@pytest.mark.parametrize("name", ["file", "~/file", "./file"])
+def test_a_path_that_is_not_absolute_is_refused(name: str):
+    with pytest.raises(InvalidArguments, match="write path:/folder/name"):
+        asyncio.run(PathSensor().watch(Target(scheme="path", name=name)))
+
+
+def test_a_path_whose_folder_is_not_there_is_waited_for(tmp_path: Path):
+    async def run() -> Frame:
+        path = tmp_path / "later" / "file"
+        watch = await PathSensor().watch(Target(scheme="path", name=str(path)))
+        place = await watch.end()
+        path.parent.mkdir()
+        path.touch()
+        frame = await watch.look(place, place)
+        await watch.close()
+        return frame
+
+    frame = asyncio.run(run())
+    assert frame.states == {State.THERE, State.CHANGED}
+
+
+def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 0.05)
+    hangs, find = threading.Event(), paths._find
+
+    def find_late(path: str, within: tuple[str, ...] | None) -> paths._Look:
+        assert hangs.wait(10)
+        return find(path, within)
+
+    async def run() -> list[Frame]:
+        watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path)))
+        place = await watch.end()
+        monkeypatch.setattr("taskmem_targets.paths._find", find_late)
+        hanging = await watch.look(place, place)
+        hangs.set()
+        monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 10)
+        answered = await watch.look(place, place)
+        await watch.close()
+        return [hanging, answered]
+
+    hanging, answered = asyncio.run(run())
+    assert "did not answer within" in str(hanging.note)
+    assert not hanging.states
+    assert answered.states
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_what_cannot_be_looked_at_is_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    async def run() -> Frame:
+        watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path / "file")))
+        place = await watch.end()
+        monkeypatch.setattr(paths.os, "open", fail)
+        frame = await watch.look(place, place)
+        monkeypatch.undo()
+        await watch.close()
+        return frame
+
+    (tmp_path / "file").touch()
+    frame = asyncio.run(run())
+    assert not frame.states
+    assert os.strerror(number) in str(frame.note)
+
+
+def test_a_path_that_is_refused_is_not_listened_to():
+    sensor = PathSensor()
+    with pytest.raises(NotAllowed):
+        asyncio.run(sensor.watch(Target(scheme="path", name="/etc/shadow")))
+    assert not sensor._changes._listeners
+
+
+def test_a_path_that_became_a_link_to_a_key_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    key, file = tmp_path / ".ssh" / "file", tmp_path / "work" / "file"
+    for each in (key, file):
+        each.parent.mkdir()
+        each.touch()
+    resolve = file_access.resolve_links
+
+    def resolve_and_swap(path: str) -> str:
+        end = resolve(path)
+        if path == str(file) and not file.parent.is_symlink():
+            file.parent.rename(tmp_path / "old")
+            file.parent.symlink_to(key.parent)
+        return end
+
+    monkeypatch.setattr(file_access, "resolve_links", resolve_and_swap)
+    with pytest.raises(NotAllowed, match="is never shown"):
+        paths._find(str(file), None)
+
+
+def test_a_folder_that_may_not_be_watched_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    secret, is_allowed = tmp_path / "secret", os.access
+    secret.mkdir()
+    monkeypatch.setattr(
+        file_access.os, "access", lambda path, mode: path != secret and is_allowed(path, mode)
+    )
+
+    async def run() -> None:
+        sensor = PathSensor()
+        names = (secret / "file", tmp_path / "file")
+        watches = [await sensor.watch(Target(scheme="path", name=str(each))) for each in names]
+        await asyncio.wait_for(watches[1].wait_for_change(), 10)  # of the watch that begins
+        assert [each.rest_seconds > 0 for each in watches] == [False, True]
+        (tmp_path / "file").touch()
+        await asyncio.wait_for(watches[1].wait_for_change(), 10)
+        for each in watches:
+            await each.close()
+
+    asyncio.run(run())
+
+
+def test_judges_of_other_targets_are_left_to_others():
+    target = Target(scheme="pty", name="build")
+    assert hooks.wait_judge(target, parse_condition("exits")) is None
+    assert isinstance(judge_of("changes"), FactJudge)

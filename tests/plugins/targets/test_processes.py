@@ -1,0 +1,139 @@
+"""Waits for the end of a process."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    Frame,
+    InvalidArguments,
+    Target,
+    TargetGone,
+)
+from taskmem_targets import hooks
+from taskmem_targets.processes import ProcessSensor, ProcessWatch
+
+
+@contextmanager
+def run_process() -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that ends with its input."""
+    process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.communicate()
+
+
+async def watch(name: object) -> ProcessWatch:
+    return await ProcessSensor().watch(Target(scheme="process", name=str(name)))
+
+
+def test_the_end_of_a_process_is_noticed_at_once():
+    async def run(process: subprocess.Popen[bytes]) -> tuple[Frame, Frame]:
+        watched = await watch(process.pid)
+        place = await watched.end()
+        before = await watched.look(place, place)
+        process.communicate()
+        await asyncio.wait_for(watched.wait_for_change(), 10)
+        after = await watched.look(place, place)
+        await watched.close()
+        return before, after
+
+    with run_process() as process:
+        before, after = asyncio.run(run(process))
+    assert before.gone is None
+    assert after.gone == f"Process {process.pid} ended."
+
+
+def test_another_process_of_the_same_number_is_not_it():
+    async def run(pid: int) -> Frame:
+        watched = await watch(pid)
+        frame = await watched.look(f"{pid}.1", f"{pid}.1")
+        await watched.close()
+        return frame
+
+    with run_process() as process:
+        assert asyncio.run(run(process.pid)).gone
+
+
+def test_a_name_means_the_only_process_that_has_it():
+    async def find_place() -> str:
+        return await (await watch("cat")).end()
+
+    with run_process() as process:
+        assert asyncio.run(find_place()).startswith(f"{process.pid}.")
+        with run_process(), pytest.raises(TargetGone, match="2 processes are called cat"):
+            asyncio.run(find_place())
+
+
+def test_a_process_found_by_name_is_the_same_after_a_restart():
+    async def look(place: str) -> bool:
+        watched = await watch("cat")
+        frame = await watched.look(place, place)
+        await watched.close()
+        return frame.gone is not None
+
+    async def find_place() -> str:
+        return await (await watch("cat")).end()
+
+    with run_process():
+        place = asyncio.run(find_place())
+        with run_process():
+            assert not asyncio.run(look(place))
+    with run_process():
+        assert asyncio.run(look(place))
+
+
+def test_setting_the_clock_ends_no_process(monkeypatch: pytest.MonkeyPatch):
+    later = psutil.boot_time() + 3600
+
+    async def run(pid: int) -> Frame:
+        place = await (await watch(pid)).end()
+        monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: later)
+        return await (await watch(pid)).look(place, place)
+
+    with run_process() as process:
+        assert asyncio.run(run(process.pid)).gone is None
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "why"),
+    [
+        ("no-such-program", TargetGone, "No process of yours is called no-such-program"),
+        ("0", InvalidArguments, "no number of a process"),
+        ("9" * 30, InvalidArguments, "no number of a process"),
+    ],
+)
+def test_what_is_no_process_is_refused(name: str, error: type[Exception], why: str):
+    async def find_place() -> str:
+        return await (await watch(name)).end()
+
+    with pytest.raises(error, match=why):
+        asyncio.run(find_place())
+
+
+def test_a_process_that_does_not_run_is_not_waited_for():
+    async def run(number: int) -> Frame:
+        watched = await watch(number)
+        with pytest.raises(TargetGone, match=f"Process {number} does not run"):
+            await watched.here()
+        frame = await watched.look(f"{number}.1", f"{number}.1")
+        await watched.close()
+        return frame
+
+    assert asyncio.run(run(4194399)).gone == "Process 4194399 ended."
+
+
+@pytest.mark.parametrize("sentence", ["it succeeds", "it exits with 3", "it fails or exits"])
+def test_nobody_tells_how_a_process_ended(sentence: str):
+    target = Target(scheme="process", name="1")
+    with pytest.raises(ConditionUnclear, match="when it exits"):
+        hooks.wait_judge(target, parse_condition(sentence, target.scheme))
