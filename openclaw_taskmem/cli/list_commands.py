@@ -14,7 +14,9 @@ from openclaw_taskmem.cli.client import connect_or_start
 from openclaw_taskmem.cli.command_output import (
     ENDED_OPTION,
     JSON_OPTION,
+    build_tool_call,
     call_daemon,
+    exit_on_signals,
     find_reference,
     get_now,
     note_limit,
@@ -99,18 +101,68 @@ def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 
 
 @click.command()
-@click.argument("wait_id", metavar="ID")
-def wait(*, wait_id: str) -> None:
+@click.argument("words", nargs=-1, required=True, metavar="ID | TARGET [CONDITION]")
+@click.option("--timeout", type=float, help="Seconds until the time is up; else 30 days.")
+def wait(*, words: Sequence[str], timeout: float | None) -> None:
     """Block until a wait has ended, and print its result.
+
+    With a target it begins a wait, which ends with this command:
+    taskmem wait path:/srv/out.tar appears && deploy
 
     Exit status: 0 the condition holds, 1 the target is lost or the wait was cancelled,
     124 the time is up, 2 there is no such wait, 3 no daemon can say.
     """
     from openclaw_taskmem.cli.wait_command import UNKNOWN_STATUS, UNTOLD_STATUS, run_wait
 
-    sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
+    text = " ".join(words)
+    is_begun = ":" in text or " " in text
+    if timeout is not None and not is_begun:
+        raise click.UsageError("--timeout is for a target; that wait has its own.")
+    begun: dict[str, Any] = {}
+    try:
+        if is_begun:
+            begun = _begin_wait(text, words, timeout or 30 * 86_400.0)
+            _say_begun(begun)
+        wait_id = begun.get("wait_id", text)
+        sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
+    except (KeyboardInterrupt, SystemExit):
+        if begun:
+            given = {"wait_id": begun["wait_id"]}
+            call_daemon("call", **build_tool_call("wait_cancel", given, os.environ))
+        raise
     click.echo(escape_hidden(sentence), err=status in (UNKNOWN_STATUS, UNTOLD_STATUS))
     sys.exit(status)
+
+
+def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Begin a wait that signals end, too, and return the answer.
+
+    A target with blanks in its name is an argument of its own.
+    """
+    from openclaw_taskmem.domain.conditions.targets import find_only_condition
+
+    target, condition = words[0], " ".join(words[1:])
+    only = find_only_condition(text)
+    if only is not None:
+        target, condition = text.removesuffix(f" {only}"), ""
+    elif not condition:
+        target, _, condition = text.partition(" ")
+    given: dict[str, object] = {
+        "target": target,
+        "wake_when": condition or None,
+        "timeout": timeout,
+    }
+    exit_on_signals()
+    return cast(
+        "dict[str, Any]",
+        call_daemon("call", **build_tool_call("smart_wait", given, os.environ)),
+    )
+
+
+def _say_begun(begun: Mapping[str, Any]) -> None:
+    """Say how the condition of a wait was read."""
+    sides = " or ".join(side["form"] or side["side"] for side in begun["understood"])
+    click.echo(escape_hidden(f"Waits until {begun['target']} {sides}; Ctrl-C ends it."), err=True)
 
 
 @click.command()

@@ -1,8 +1,9 @@
-"""`taskmem wait ID`: a command that ends when the wait does, and says how."""
+"""`taskmem wait`: a command that ends when the wait does, and says how."""
 
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 
 import pytest
@@ -36,9 +37,9 @@ def start_waiting(home):
     """Starts `taskmem wait`; all are ended."""
     started = []
 
-    def go(wait_id):
+    def go(*words):
         process = subprocess.Popen(
-            [COMMAND, "wait", wait_id],
+            [COMMAND, "wait", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -99,6 +100,38 @@ def test_a_wait_whose_time_is_up_ends_it_with_124(daemon, log, start_waiting):
     wait_id = open_wait(daemon, log, timeout=0.5)["wait_id"]
     status, said, _ = wait_for_exit(start_waiting(wait_id))
     assert (status, "smart_wait timeout" in said) == (124, True)
+
+
+@pytest.mark.parametrize("in_one", [True, False])
+def test_it_begins_a_wait_and_ends_with_it(daemon, log, start_waiting, in_one):
+    made, words = log.with_name("build.tar"), ("appears", "or", "is", "gone", "and", "changes")
+    target = f"path:{made}"
+    process = start_waiting(
+        " ".join((target, *words)) if in_one else target, *() if in_one else words
+    )
+    told = process.stderr.readline().decode()
+    assert told == f"Waits until {target} appears or is gone and changes; Ctrl-C ends it.\n"
+    made.touch()
+    status, said, _ = wait_for_exit(process)
+    assert status == 0
+    assert "smart_wait resolved" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_wait_that_it_began_ends_with_a_signal(daemon, log, start_waiting, number):
+    process = start_waiting("time:tomorrow 9:00")
+    assert process.stderr.readline().startswith(b"Waits until time:tomorrow 9:00 ")
+    process.send_signal(number)
+    status, said, complained = wait_for_exit(process)
+    assert (status, said) == (128 + number, "")
+    assert complained in ("", "Aborted!\n")
+    assert [row["status"] for row in daemon.ask("waits", all=True)] == ["cancelled"]
+
+
+def test_what_cannot_be_waited_for_is_refused(daemon, log, start_waiting):
+    status, said, complained = wait_for_exit(start_waiting(f"path:{log} sings"))
+    assert (status, said) == (1, "")
+    assert complained.startswith("Of a path it is told when it appears, ")
 
 
 def test_a_wait_that_nobody_knows_ends_it_with_2(daemon, home):
