@@ -42,7 +42,15 @@ from screen_history import recall_screen
 from seeing import rules_compared, see_idle, see_looks, see_scenes
 from soak import soak_gateway
 from updates import run_checkpoints, update_by_sdk_client, update_crowd, update_over_mcp
-from waits import judge_conditions, wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
+from waits import (
+    judge_conditions,
+    wait_idle,
+    wait_latency,
+    wait_many,
+    wait_restart,
+    wait_targets,
+    wait_timeouts,
+)
 from year import year_home
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
@@ -63,6 +71,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         worst_packet,
         thread_query,
         wait_latency,
+        wait_targets,
         wait_timeouts,
         wait_idle,
         wait_many,

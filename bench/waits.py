@@ -11,7 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,23 @@ def wait_latency() -> Iterator[Figure]:
                 samples[name].append(_time_wake(link, target, write, f"MARK-{number}."))
     for name, limit in (("taskmem run", 50), ("a file", 60), ("tmux", 50)):
         yield millis(f"line written to wake owed: {name}", samples[name], limit)
+
+
+def wait_targets() -> Iterator[Figure]:
+    """Measure from an event to the wake being owed: a path, a process and an instant."""
+    ways: dict[str, list[float]] = {"a path": [], "a process": [], "an instant": []}
+    with make_home() as home, serve_home(home), connect(home) as link:
+        for number in range(SAMPLES):
+            path = home.folder.parent / f"made-{number}"
+            ways["a path"].append(_time_event(link, f"path:{path}", "appears", path.touch))
+            with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
+                target = f"process:{process.pid}"
+                ways["a process"].append(_time_event(link, target, "exits", process.kill))
+            due = datetime.now(UTC) + timedelta(seconds=0.5)
+            wait_id = open_wait(link, f"time:{due.isoformat()}", "comes", timeout=60)
+            ways["an instant"].append(_find_wake_time(link, wait_id) - due.timestamp())
+    for name, samples in ways.items():
+        yield millis(f"event to wake owed: {name}", samples, 50)
 
 
 def wait_timeouts() -> Iterator[Figure]:
@@ -253,14 +270,24 @@ def open_wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
 
 def _time_wake(link: Link, target: str, write: Write, mark: str) -> float:
     """Return the seconds from a line being written to the wake being owed."""
-    wait_id = open_wait(link, target, f'"{mark}"', timeout=60)
+    return _time_event(link, target, f'"{mark}"', lambda: write(mark))
+
+
+def _time_event(link: Link, target: str, wake_when: str, cause: Callable[[], object]) -> float:
+    """Return the seconds from an event being caused to the wake being owed."""
+    wait_id = open_wait(link, target, wake_when, timeout=60)
     time.sleep(0.15)
     written = time.time()
-    write(mark)
+    cause()
+    return _find_wake_time(link, wait_id) - written
+
+
+def _find_wake_time(link: Link, wait_id: str) -> float:
+    """Return when the wake of a wait was owed, once it has ended."""
     _wait_for_ends(link, [wait_id])
     for wake in link.call("wakes", {"all": True, "limit": 10}):
         if wake["wait_id"] == wait_id:
-            return parse_instant(wake["created_at"]) - written
+            return parse_instant(wake["created_at"])
     raise SystemExit(f"{wait_id} owes no wake.")
 
 
