@@ -147,6 +147,8 @@ def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, An
         target, condition = text.removesuffix(f" {only}"), ""
     elif not condition:
         target, _, condition = text.partition(" ")
+        if not condition:
+            raise click.UsageError("say what to wait for, such as: taskmem wait path:/a/b appears")
     given: dict[str, object] = {
         "target": target,
         "wake_when": condition or None,

@@ -20,6 +20,7 @@ from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.targets import BUILT_IN_SCHEMES
 from openclaw_taskmem.domain.conditions.verdicts import (
     FORMS,
+    STATE_FORMS,
     JudgeReply,
     WaitFinding,
     build_sides_refusal,
@@ -304,7 +305,9 @@ def _find_judged_forms(
     Each form is tried with placeholders as its values, such as `exits with 1`.
     """
     return tuple(
-        form for form, sample in _list_samples() if _is_judged(plugin_host, target, sample, reader)
+        form
+        for form, sample in _list_samples(target.scheme)
+        if _is_judged(plugin_host, target, sample, reader)
     )
 
 
@@ -368,8 +371,8 @@ def add_forms(
     return told
 
 
-def _list_samples() -> Iterator[tuple[str, Condition]]:
-    """Yield each form with a condition that has no other."""
-    for form in FORMS:
-        yield form, parse_condition(re.sub(r"\bN\b", "1", form))
+def _list_samples(scheme: str) -> Iterator[tuple[str, Condition]]:
+    """Yield each form with a condition of a target that has no other."""
+    for form in (*FORMS, *STATE_FORMS):
+        yield form, parse_condition(re.sub(r"\bN\b", "1", form), scheme)
     yield _PLAIN_ENGLISH, _PLAIN_CONDITION

@@ -56,7 +56,9 @@ FORMS: Final = (
     "NAME N %",
     "NAME >= N",
 )
-"""The forms, as a refusal lists them."""
+"""The forms of targets that show text, as a refusal lists them."""
+STATE_FORMS: Final = ("appears", "is gone", "changes", "size >= N bytes", "comes")
+"""Those of the others."""
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))

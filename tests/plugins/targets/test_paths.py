@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem.daemon.judges import _find_judged_forms
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     ConditionUnclear,
     Frame,
@@ -283,6 +285,21 @@ def test_a_folder_that_may_not_be_watched_hides_no_other(
             await each.close()
 
     asyncio.run(run())
+
+
+def test_a_refusal_lists_the_forms_of_each_target():
+    points = [("targets", hooks)]
+    listed = {
+        scheme: _find_judged_forms(
+            PluginHost(entries=(), extra=points), Target(scheme=scheme, name="1"), None
+        )
+        for scheme in ("path", "process", "time")
+    }
+    assert listed == {
+        "path": ("quiet for N s", "appears", "is gone", "changes", "size >= N bytes"),
+        "process": ("exits",),
+        "time": ("comes",),
+    }
 
 
 def test_judges_of_other_targets_are_left_to_others():
