@@ -614,7 +614,7 @@ _MIXED_WORD: Final = r"(?=[\"']?[^\s\"']{0,80}[A-Za-z])(?=[\"']?[^\s\"']{0,80}[\
 _AFTER_USER: Final = (
     r"(?<!\S)(?:-[uUD]\s{0,3}|--user(?:name)?[\s=]{1,3}|/u:)(?!-)[\w.@\\,=-]{1,80}\s{1,3}"
     r"(?:-\S{1,40}\s{1,3}(?:[^\s-]\S{0,80}\s{1,3})?){0,3}?"
-    r"(?:-(?:[pPw]|pw|-pass)[\s=]{1,3}|/p:)[\"']?(?!\d[\d.]*[:-])"
+    r"(?:-(?:[pPw]|pw|-pass)[\s=]{1,3}(?!=)|/p:)[\"']?(?!\d[\d.]*[:-])"
     rf"{_MIXED_WORD}"
 )
 """The option of a user and that of a password, beside each other; no port, level or path."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.text.odd_words import MASK
@@ -222,6 +222,7 @@ PIECES = (
 """What texts are made of that are near to what is looked for."""
 
 
+@example("-U bob -P =hunter22")
 @given(st.text(max_size=2000) | st.lists(st.sampled_from(PIECES)).map("".join))
 def test_scrubbing_twice_changes_nothing_more(text: str) -> None:
     assert scrub(scrub(text)) == scrub(text)
