@@ -78,8 +78,7 @@ def claim_deliveries(
     claimed: list[Delivery] = []
     under_way = Counter(map(context.sessions.find_agent, on_the_way))
     # Read before anything is claimed: what is claimed must be returned.
-    whole = (_add_failed(context, key, each) for key, each in sessions.items())
-    messages = [own for each in whole for own in _split_by_host(context, each)]
+    messages = [own for each in sessions.values() for own in _split_by_host(context, each)]
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= MOST_DELIVERIES:
@@ -96,15 +95,6 @@ def claim_deliveries(
             claimed.append(delivery)
             under_way[context.sessions.find_agent(key)] += 1
     return claimed
-
-
-def _add_failed(context: Context, session_key: str | None, due: Sequence[Wake]) -> Sequence[Wake]:
-    """Return a session's due wakes in their order, with those that rest after a failed try."""
-    failed: Iterable[Wake] = ()
-    if session_key is not None:
-        query = WakeQuery(states=(WakeState.DUE,), session_key=session_key, limit=BATCH)
-        failed = (w for w in context.store.find_wakes(query) if w.last_error and w not in due)
-    return sorted((*due, *failed), key=lambda wake: wake.created_at)
 
 
 def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:

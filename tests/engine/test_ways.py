@@ -360,25 +360,6 @@ def test_what_a_session_had_not_read_is_told_to_its_next_process(
     assert len(world.deliver()) == again
 
 
-def test_what_failed_before_goes_out_first_with_what_is_due(world: World) -> None:
-    world.context = replace(world.context, reaches=lambda host, session: True)
-    caller = CLAUDE.model_copy(update={"session_key": "s-1"})
-    asked = {"wake_when": "it ends", "timeout": 60}
-    names = ("pty:first", "pty:second")
-    opened = [world.call("smart_wait", caller, target=each, **asked) for each in names]
-    first, second = (each["wait_id"] for each in opened)
-    end(world, first)
-    world.clock.tick(1)
-    (failing,) = world.claim()
-    wakes.settle_failed(world.context, failing, "its session was closed", retry_seconds=300)
-    end(world, second)
-    world.clock.tick(1)
-
-    (delivery,) = world.claim()
-
-    assert [wake.wait_id for wake in delivery.wakes] == [first, second]
-
-
 def test_a_session_that_is_closed_and_opened_is_sent_no_more(world: World) -> None:
     open_, closed = (replace(world.context, reaches=lambda *_, r=r: r) for r in (True, False))
     end(world, open_wait(world, CLAUDE)["wait_id"])
