@@ -170,8 +170,8 @@ class FileChangeNotifier:
             # Changes between two watches are missed, so have the listeners look once.
             nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
             try:
+                self._watched = frozenset(folders)
                 if folders:
-                    self._watched = frozenset(folders)
                     async for changes in awatch(
                         *folders,
                         watch_filter=partial(_is_known, known),
@@ -188,9 +188,8 @@ class FileChangeNotifier:
                         if any(c is Change.added and Path(p) in parents for c, p in changes):
                             self._again.set()
             except (OSError, RuntimeError):
-                pass  # a folder that went away; looked for again
+                self._watched = ()  # a folder that went away; looked for again
             finally:
-                self._watched = ()
                 nudge.cancel()
             if not self._again.is_set():
                 with contextlib.suppress(TimeoutError):
