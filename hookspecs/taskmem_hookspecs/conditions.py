@@ -79,7 +79,7 @@ class State(StrEnum):
     """A fact of a target that shows no text."""
 
     THERE = "there"
-    """A file exists, a server answers."""
+    """Something exists."""
     GONE = "gone"
     CHANGED = "changed"
     """Differs from when the wait began."""

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
@@ -65,7 +65,7 @@ def _show_packet(context: Context, session_key: str, fields: Mapping[str, object
     If its host has started, it has also lost the messages of a turn that was cut.
     """
     if fields.get("source") in ("startup", "resume"):
-        was_answered = partial(_was_answered, fields)
+        was_answered = _look_up_answers(fields)
         gateway_reports.open_session(context, session_key, _read_late(fields), was_answered)
     now = context.clock.now()
     found = gateway_reports.build_reminder(context, session_key, since=now, plain=True)
@@ -87,7 +87,7 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
     late = _read_late(fields)
     gateway_reports.close_turn(context, session_key, prompt, late)
     if fields.get("source") != "user":
-        was_answered = partial(_was_answered, fields)
+        was_answered = _look_up_answers(fields)
         gateway_reports.settle_prompt(context, session_key, prompt, late, was_answered)
 
 
@@ -320,19 +320,24 @@ def _is_pursued(line: bytes) -> bool:
         return False
 
 
-def _was_answered(fields: Mapping[str, object], message: str) -> bool:
-    """Tell by its transcript whether a session's agent has ended the turn of a message.
+def _look_up_answers(fields: Mapping[str, object]) -> gateway_reports.WasAnswered:
+    """Return what tells by a session's transcript which messages were answered; it is read once."""
+    find_text = cache(lambda: next(_read_transcript(fields), b""))
+    return lambda message: _was_answered(find_text(), message)
+
+
+def _was_answered(text: bytes, message: str) -> bool:
+    """Tell by the end of a transcript whether its agent has ended the turn of a message.
 
     The message is looked for in what was told to the agent; where it came twice, the last counts.
     """
-    text = next(_read_transcript(fields), b"")
     mark = json.dumps(message, ensure_ascii=False)[1:-1].encode(errors="replace")
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         end = text.rfind(b"\n", 0, at) + 1
-        told, *after = text[end:].splitlines()
+        told, _, after = text[end:].partition(b"\n")
         if _read_turn_line(told)[0]:
-            return any(_read_turn_line(line)[1] for line in after)
+            return any(_read_turn_line(line)[1] for line in after.splitlines())
     return False
 
 

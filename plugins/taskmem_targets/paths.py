@@ -205,6 +205,8 @@ def _run_in_thread(limit: threading.Semaphore, look: Callable[[], _Look]) -> asy
         return future
 
     def settle(found: _Look | None, error: BaseException | None) -> None:
+        if future.done():
+            return
         if found is not None:
             future.set_result(found)
         elif error is not None:

@@ -106,8 +106,7 @@ class ProcessWatch:
         place = _identify(number)
         if place is None or self._has_ended(place):
             raise TargetGone(f"Process {number} does not run; has it ended already?")
-        note = f"{psutil.Process(number).name()} ({number}) runs."
-        return Frame(seen_at=datetime.now(UTC), place=place, tail=note)
+        return Frame(seen_at=datetime.now(UTC), place=place, tail=f"Process {number} runs.")
 
     async def end(self) -> str:
         """Return the place of the process; raises as `here` does."""
@@ -138,8 +137,10 @@ class ProcessWatch:
             if hasattr(os, "pidfd_open"):
                 try:
                     self._handles[place] = os.pidfd_open(number)
-                except OSError:
+                except ProcessLookupError:
                     return True
+                except OSError:
+                    pass  # too many are open: it is looked at
             if _identify(number) != place:
                 self._drop_handle(place)
                 return True

@@ -119,8 +119,8 @@ def test_who_starts_it_at_a_terminal_is_told_whom_it_is_for(home):
             env={**os.environ, "TASKMEM_HOME": str(home.folder)},
         )
         os.write(terminal, b"\x04")
-        _, said = started.communicate(timeout=PATIENCE)
+        _, note = started.communicate(timeout=PATIENCE)
     finally:
         os.close(terminal)
         os.close(end)
-    assert said.startswith(b"This is a server for hosts of agents")
+    assert note.startswith(b"This is a server for hosts of agents")

@@ -91,8 +91,8 @@ def test_a_killed_host_is_told_again_what_no_turn_has_had(
 
 def claude(role: str, text: str, **more: object) -> dict[str, Any]:
     """Build a line of a transcript of Claude Code."""
-    said = {"role": role, "content": text, "model": "claude-opus-5-5", "stop_reason": None}
-    return {"type": role, "isSidechain": False, "message": {**said, **more}}
+    message = {"role": role, "content": text, "model": "claude-opus-5-5", "stop_reason": None}
+    return {"type": role, "isSidechain": False, "message": {**message, **more}}
 
 
 def codex_line(**payload: object) -> dict[str, Any]:

@@ -110,8 +110,8 @@ class HostActor(Desk):
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
-        said = [self._answer(each) for each in self.write(path, text)]
-        assert path.read_text().strip() == text, said
+        answers = [self._answer(each) for each in self.write(path, text)]
+        assert path.read_text().strip() == text, answers
 
     def updates(self, task: str, **given: Any) -> bool:
         """Update the task; False: that is refused for want of proof."""
@@ -135,12 +135,12 @@ class HostActor(Desk):
         played = endings.act(kind, endings.open_session(folder / kind))
         acted = endings.act(kind, self)
 
-        def read() -> EndingResult:
+        def read_own_result() -> EndingResult:
             return self.read_result(self._task, acted.refused)
 
         with suppress(AssertionError):  # Names in last words are looked up after the turn.
-            until(lambda: read().verdict == played.verdict, played.verdict, 5)
-        result = read()
+            until(lambda: read_own_result().verdict == played.verdict, played.verdict, 5)
+        result = read_own_result()
         if not result.status.terminal:
             self.cancel()
         return result, played

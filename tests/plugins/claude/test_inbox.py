@@ -237,8 +237,8 @@ def test_a_session_that_keeps_messages_back_is_not_reached(
         return
     with pytest.raises(WakeUndelivered) as refused:
         deliver(variables)
-    said = f'keeps messages back: crossSessionInbound is "{kept[0]}" in {tmp_path / kept[1]}.'
-    assert str(refused.value).endswith(said)
+    sentence = f'keeps messages back: crossSessionInbound is "{kept[0]}" in {tmp_path / kept[1]}.'
+    assert str(refused.value).endswith(sentence)
 
 
 @pytest.mark.parametrize(

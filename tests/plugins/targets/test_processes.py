@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,13 +26,21 @@ from taskmem_targets.processes import ProcessSensor, ProcessWatch
 
 
 @contextmanager
-def run_process() -> Iterator[subprocess.Popen[bytes]]:
+def run_process(program: Path = Path("/bin/cat")) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process that ends with its input."""
-    process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE)
     try:
         yield process
     finally:
         process.communicate()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program of a name that no other process has."""
+    name = tmp_path / f"cat{os.getpid()}"
+    name.symlink_to("/bin/cat")
+    return name
 
 
 async def watch(name: object) -> ProcessWatch:
@@ -64,32 +75,47 @@ def test_another_process_of_the_same_number_is_not_it():
         assert asyncio.run(run(process.pid)).gone
 
 
-def test_a_name_means_the_only_process_that_has_it():
+def test_a_name_means_the_only_process_that_has_it(program: Path):
     async def find_place() -> str:
-        return await (await watch("cat")).end()
+        return await (await watch(program.name)).end()
 
-    with run_process() as process:
+    with run_process(program) as process:
         assert asyncio.run(find_place()).startswith(f"{process.pid}.")
-        with run_process(), pytest.raises(TargetGone, match="2 processes are called cat"):
+        with run_process(program), pytest.raises(TargetGone, match=f"2 .* called {program.name}"):
             asyncio.run(find_place())
 
 
-def test_a_process_found_by_name_is_the_same_after_a_restart():
+def test_a_process_found_by_name_is_the_same_after_a_restart(program: Path):
     async def look(place: str) -> bool:
-        watched = await watch("cat")
+        watched = await watch(program.name)
         frame = await watched.look(place, place)
         await watched.close()
         return frame.gone is not None
 
     async def find_place() -> str:
-        return await (await watch("cat")).end()
+        return await (await watch(program.name)).end()
 
-    with run_process():
+    with run_process(program):
         place = asyncio.run(find_place())
-        with run_process():
+        with run_process(program):
             assert not asyncio.run(look(place))
-    with run_process():
+    with run_process(program):
         assert asyncio.run(look(place))
+
+
+def test_a_process_runs_on_where_no_handle_is_left(monkeypatch: pytest.MonkeyPatch):
+    def refuse(_number: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def run(pid: int) -> tuple[Frame, float]:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+        watched = await watch(pid)
+        place = await watched.end()
+        return await watched.look(place, place), watched.rest_seconds
+
+    with run_process() as process:
+        frame, rest = asyncio.run(run(process.pid))
+    assert (frame.gone, rest) == (None, 0.0)
 
 
 def test_setting_the_clock_ends_no_process(monkeypatch: pytest.MonkeyPatch):
