@@ -160,10 +160,10 @@ def test_tools_that_are_known_are_listed_and_looked_up_anew(home, host, daemon, 
 def test_a_daemon_that_another_started_teaches_nothing(home, host, daemon, start, protocol):
     start.is_own = False
     host.begin(protocol)
-    fake = daemon(list_tools)
-    start.go_on.set()
     host.ask(1, "tools/list")
     assert host.hear()["result"] == KNOWN_TOOLS
+    fake = daemon(list_tools)
+    start.go_on.set()
     host.ask(2)
     assert host.hear()["id"] == 2
     assert "tools/list" in [fake.next_heard()["method"] for _ in range(fake.heard.qsize())]
