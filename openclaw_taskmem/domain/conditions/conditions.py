@@ -15,13 +15,13 @@ from typing import Final
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from openclaw_taskmem.domain.conditions import phrases
+from openclaw_taskmem.domain.conditions.phrases import Phrases, parse_phrases
 from openclaw_taskmem.domain.conditions.words import ARTICLES, Token, read_pattern, scan_words
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
-    Answer,
     AsksForm,
-    Comparison,
     ExitForm,
     ExitKind,
     Form,
@@ -104,7 +104,9 @@ class _Cursor:
         start = self._at
         while not self.is_at_end and self._tokens[self._at].kind == "word":
             if any(
-                self._measure_phrase(p) for table in _COMPARISON_PHRASES.values() for p in table
+                self._measure_phrase(p)
+                for table in phrases.COMPARISON_PHRASES.values()
+                for p in table
             ):
                 break
             self._at += 1
@@ -138,210 +140,12 @@ def _parse_number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-# --- phrases ------------------------------------------------------------------
-
-
-Phrases = frozenset[tuple[str, ...]]
-
-
-def _parse_phrases(text: str) -> Phrases:
-    """Parse a table of phrases, separated by bars."""
-    return frozenset(tuple(phrase.split()) for phrase in text.split("|"))
-
-
-COMMAND: Final = _parse_phrases(
-    "it|command|process|program|script|build|job|run|tests|window|dialog"
-)
-"""Words for the command or the window."""
-PLACE: Final = _parse_phrases(
-    "it|output|terminal|screen|console|log|file|window|title|page|dialog|command|"
-    "process|program|script|build|job|run|tests|last line"
-)
-"""Words for what shows a text."""
-_OBJECT: Final = _parse_phrases(
-    "text|word|words|string|phrase|message|line|lines|text that says|message saying|"
-    "line with|line containing|line matching|line that says|line that matches|output|"
-    "output matching|something matching|anything matching"
-)
-"""Words for a text."""
-_SHOW_VERBS: Final = _parse_phrases(
-    "shows|prints|displays|says|contains|outputs|logs|reports|reads|includes|has|writes"
-)
-_HIDE_VERBS: Final = _parse_phrases(
-    "no longer shows|no longer says|no longer contains|stops showing"
-)
-_APPEAR_VERBS: Final = _parse_phrases(
-    "appears|appear|shows up|show up|comes up|is shown|are shown|is printed|"
-    "are printed|"
-    "is displayed|are displayed|is logged|are logged|is visible|are visible|is there|"
-    "has appeared|have appeared|was printed|is output|is seen|occurs|is written|"
-    "is found|matches|match|is reported|are reported"
-)
-_GONE_PHRASES: Final = _parse_phrases(
-    "is gone|are gone|disappears|disappear|has disappeared|have disappeared|vanishes|"
-    "goes away|go away|is no longer shown|are no longer shown|is no longer visible|"
-    "no longer appears|is not shown any more"
-)
-_PLACE_PHRASES: Final = _parse_phrases(
-    "in output|in terminal|in log|in file|in window|in title|in console|on screen|"
-    "on terminal|on page|on line|on one line|on its own line|in line|on console"
-)
-_END_VERBS: Final = _parse_phrases(
-    "exits|exit|ends|finishes|finish|completes|terminates|stops|closes|is over|is done|"
-    "is finished|is complete|is completed|is closed|has finished|has ended|has exited|"
-    "has completed|has stopped|has closed|are done|are over|are finished|have finished"
-)
-_CLOSE_VERBS: Final = _parse_phrases("exits|exit|has exited|closes|is closed|has closed|terminates")
-"""The verbs of those that say that a window closes."""
-_SUCCESS_VERBS: Final = _parse_phrases(
-    "succeeds|succeed|passes|pass|exits successfully|ends successfully|"
-    "finishes successfully|completes successfully|has succeeded|have passed|"
-    "is successful"
-)
-_FAILURE_VERBS: Final = _parse_phrases(
-    "fails|fail|crashes|has failed|have failed|exits with error|ends with error|"
-    "exits with failure|exits non-zero|exits nonzero|exits with non-zero status|"
-    "exits with nonzero status|exits with non-zero code|exits with non-zero exit code|"
-    "exits with non-zero exit status|exits unsuccessfully"
-)
-_EXITS_WITH: Final = _parse_phrases(
-    "exits with|ends with|finishes with|terminates with|returns|exits with status|"
-    "exits with code|exits with exit code|exits with exit status|ends with status|"
-    "finishes with status|returns status|returns exit code|returns code"
-)
-PROMPT: Final = _parse_phrases("prompt|shell prompt|shell's prompt|command prompt")
-_RETURN_VERBS: Final = _parse_phrases(
-    "returns|is back|comes back|appears|reappears|is shown|has returned|is there"
-)
-_ASK_VERBS: Final[Mapping[Answer, Phrases]] = {
-    Answer.PASSWORD: _parse_phrases(
-        "asks for password|asks for passphrase|prompts for password|"
-        "prompts for passphrase|is asking for password|wants password"
-    ),
-    Answer.YES_NO: _parse_phrases(
-        "asks yes/no|asks y/n|asks yes/no question|asks y/n question|"
-        "asks for confirmation|asks to confirm|asks for yes/no|asks for y/n"
-    ),
-    Answer.ANY: _parse_phrases(
-        "asks for input|asks something|asks anything|asks question|asks for anything|"
-        "asks|waits for input|is waiting for input|prompts for input|needs input|"
-        "asks for answer"
-    ),
-}
-_QUIET_PHRASES: Final = _parse_phrases(
-    "quiet for|is quiet for|goes quiet for|has been quiet for|stays quiet for|"
-    "silent for|is silent for|has been silent for|no output for|no new output for|"
-    "nothing new for|nothing is printed for|nothing new is printed for|"
-    "nothing new is shown for|nothing changes for|prints nothing for|"
-    "no new lines for|no new line for|nothing new appears for|nothing appears for"
-)
-PROGRESS: Final = _parse_phrases("everything|progress|percentage|progress bar")
-"""Words for what reaches a percentage, besides the command."""
-_REACH_VERBS: Final = _parse_phrases(
-    "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
-)
-_REACHED_PHRASES: Final = _parse_phrases(
-    "is reached|is shown|appears|done|complete|completed|is done|is complete|or more|"
-    "is displayed|is printed|reached|progress"
-)
-_COMPARISON_PHRASES: Final[Mapping[Comparison, Phrases]] = {
-    Comparison.LESS: _parse_phrases(
-        "<|is below|is less than|drops below|falls below|is under|goes below"
-    ),
-    Comparison.AT_MOST: _parse_phrases("<=|is at most|≤"),
-    Comparison.MORE: _parse_phrases(
-        ">|is above|is more than|is greater than|exceeds|goes above|is over|rises above"
-    ),
-    Comparison.AT_LEAST: _parse_phrases(">=|≥|is at least|reaches|reaches at least|hits|gets to"),
-    Comparison.EQUAL: _parse_phrases("==|=|equals|is equal to|is exactly"),
-}
-_STATE_VERBS: Final[Mapping[State, Phrases]] = {
-    State.THERE: _parse_phrases(
-        "appears|exists|shows up|created|written|present|available|has appeared|comes back|back"
-    ),
-    State.GONE: _parse_phrases(
-        "gone|disappears|has disappeared|goes away|removed|deleted|no longer exists|"
-        "does not exist|does not exist any more"
-    ),
-    State.CHANGED: _parse_phrases(
-        "changes|changed|has changed|modified|updated|touched|changes again"
-    ),
-}
-"""Phrases for each state of a target that shows no text, without "is" before them."""
-_HAS_BEEN: Final = _parse_phrases("has been|have been|gets|got")
-_SIZES: Final[Mapping[Comparison, Phrases]] = {
-    Comparison.LESS: _parse_phrases("<|below|less than|smaller than|under"),
-    Comparison.AT_MOST: _parse_phrases("<=|≤|at most"),
-    Comparison.MORE: _parse_phrases(">|above|more than|larger than|bigger than|over|exceeds"),
-    Comparison.AT_LEAST: _parse_phrases(">=|≥|at least|reaches|grows to|has"),
-    Comparison.EQUAL: _parse_phrases("==|=|exactly|equals"),
-}
-"""Phrases that compare a size, without "is" before them."""
-_SIZE_WORDS: Final = _parse_phrases("size|file size|size in bytes")
-_BYTES: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("b", "byte", "bytes"), 1.0),
-    **{f"{letter}b": 1000.0**power for power, letter in enumerate("kmgt", 1)},
-    **{f"{letter}ib": 1024.0**power for power, letter in enumerate("kmgt", 1)},
-}
-"""Bytes by unit, in lower case."""
-_THING: Final = _parse_phrases("it|this|file|folder|directory|path|lock|lock file|socket")
-"""Words for such a target."""
-_INSTANT: Final = _parse_phrases("it|time|instant|moment")
-_INSTANT_VERBS: Final = _parse_phrases("comes|has come|due|reached|strikes|arrives|time")
-_UNITS: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
-}
-"""Seconds by unit."""
-_PICTURE_SCHEMES: Final = ("window", "screen")
-_SHOWN_SCHEMES: Final = ("", "pty", "queue", *_PICTURE_SCHEMES)
-"""Schemes of targets that show text; of others it is also understood what becomes of them."""
-PERCENT: Final = frozenset(("%", "percent"))
-_NO_NAMES: Final = _parse_phrases(
-    "about|above|after|almost|approaches|approaching|around|at|before|below|beyond|by|crosses|"
-    "down|drops|exceeds|exceeding|falls|from|greater|just|less|more|most|nearly|never|not|of|only|over|"
-    "passed|past|reached|reaching|roughly|some|than|through|to|under|up|within|without|"
-    "all|backup|clone|compilation|copy|deployment|download|downloads|export|import|install|"
-    "installation|migration|overall|restore|sync|task|training|transfer|update|upgrade|upload|"
-    "uploads|whole|work"
-)
-"""Words before a percentage that name no bar unless they are quoted."""
-TABLES: Final = (
-    COMMAND,
-    PLACE,
-    _OBJECT,
-    _SHOW_VERBS,
-    _HIDE_VERBS,
-    _APPEAR_VERBS,
-    _GONE_PHRASES,
-    _PLACE_PHRASES,
-    _END_VERBS,
-    _SUCCESS_VERBS,
-    _FAILURE_VERBS,
-    _EXITS_WITH,
-    PROMPT,
-    _RETURN_VERBS,
-    _QUIET_PHRASES,
-    PROGRESS,
-    _REACH_VERBS,
-    _REACHED_PHRASES,
-    *_ASK_VERBS.values(),
-    *_COMPARISON_PHRASES.values(),
-    *_STATE_VERBS.values(),
-    _THING,
-    _HAS_BEEN,
-    _INSTANT,
-    _INSTANT_VERBS,
-    *_SIZES.values(),
-    _SIZE_WORDS,
-)
-"""All tables of phrases, for the documentation."""
-
-
 # --- conditions ---------------------------------------------------------------
 
 
+_PICTURE_SCHEMES: Final = ("window", "screen")
+_SHOWN_SCHEMES: Final = ("", "pty", "queue", *_PICTURE_SCHEMES)
+"""Schemes of targets that show text; of others it is also understood what becomes of them."""
 _NAME_WORDS: Final = 4
 """Most words of a number's name."""
 
@@ -551,27 +355,27 @@ def _read_window_part(tokens: Part) -> Form | None:
     cursor = _Cursor(tokens)
     cursor.skip_empty()
     if form.exit == ExitKind.ANY:
-        cursor.take(COMMAND)
-        return form if cursor.take(_CLOSE_VERBS) else None
-    return None if cursor.take(COMMAND) else form
+        cursor.take(phrases.COMMAND)
+        return form if cursor.take(phrases.CLOSE_VERBS) else None
+    return None if cursor.take(phrases.COMMAND) else form
 
 
 def _read_state_part(tokens: Part) -> Form | None:
     """Read a part of a condition on a target that is there, changes or is gone."""
     cursor = _Cursor(tokens)
     cursor.skip_empty()
-    cursor.take(_THING)
+    cursor.take(phrases.THING)
     cursor.skip_empty()
     if tokens and cursor.is_at_end and tokens[-1].lower == "there":
         return StateForm(state=State.THERE)
-    cursor.take(_HAS_BEEN)
-    for state, table in _STATE_VERBS.items():
+    cursor.take(phrases.HAS_BEEN)
+    for state, table in phrases.STATE_VERBS.items():
         if cursor.take(table):
             cursor.skip_empty()
             return StateForm(state=state) if cursor.is_at_end else None
-    is_named = cursor.take(_SIZE_WORDS)
+    is_named = cursor.take(phrases.SIZE_WORDS)
     cursor.skip_empty()
-    for op, table in _SIZES.items():
+    for op, table in phrases.SIZES.items():
         if cursor.take(table):
             size = _read_size(cursor, needs_unit=not is_named)
             return None if size is None else NumberForm(number="size", op=op, value=size)
@@ -582,9 +386,9 @@ def _read_instant_part(tokens: Part) -> Form | None:
     """Read a part of a condition on an instant, which can only come."""
     cursor = _Cursor(tokens)
     cursor.skip_empty()
-    cursor.take(_INSTANT)
+    cursor.take(phrases.INSTANT)
     cursor.skip_empty()
-    is_named = cursor.take(_INSTANT_VERBS)
+    is_named = cursor.take(phrases.INSTANT_VERBS)
     return StateForm(state=State.DUE) if is_named and cursor.is_at_end else None
 
 
@@ -593,81 +397,86 @@ def _read_size(cursor: _Cursor, *, needs_unit: bool) -> float | None:
     word = cursor.take_kind("word") or ""
     digits = word.rstrip(ascii_letters)
     number, unit = _parse_number(digits), word[len(digits) :] or cursor.take_kind("word") or ""
-    factor = _BYTES.get(unit.lower(), 0.0) if unit or needs_unit else 1.0
+    factor = phrases.BYTES.get(unit.lower(), 0.0) if unit or needs_unit else 1.0
     return None if number is None or not factor or not cursor.is_at_end else number * factor
 
 
 def _read_text(cursor: _Cursor) -> Form | None:
-    place = cursor.take(PLACE)
-    hides = cursor.take(_HIDE_VERBS)
-    shows = hides or cursor.take(_SHOW_VERBS)
+    place = cursor.take(phrases.PLACE)
+    hides = cursor.take(phrases.HIDE_VERBS)
+    shows = hides or cursor.take(phrases.SHOW_VERBS)
     if place and not shows:
         return None
-    cursor.take(_OBJECT)
+    cursor.take(phrases.OBJECT)
     cursor.skip_articles()
     text, regex = cursor.take_kind("quote"), None
     if text is None and (regex := cursor.take_kind("regex")) is None:
         return None
-    cursor.take(_PLACE_PHRASES)
-    gone = hides or (not shows and cursor.take(_GONE_PHRASES))
+    cursor.take(phrases.PLACE_PHRASES)
+    gone = hides or (not shows and cursor.take(phrases.GONE_PHRASES))
     if not gone and not shows:
-        cursor.take(_APPEAR_VERBS)
-    cursor.take(_PLACE_PHRASES)
+        cursor.take(phrases.APPEAR_VERBS)
+    cursor.take(phrases.PLACE_PHRASES)
     if text is not None:
         return TextForm(text=text, gone=gone)
     return None if gone or regex is None else _check_regex(RegexForm(regex=regex))
 
 
 def _read_exit(cursor: _Cursor) -> Form | None:
-    cursor.take(COMMAND)
-    for kind, table in ((ExitKind.FAILURE, _FAILURE_VERBS), (ExitKind.SUCCESS, _SUCCESS_VERBS)):
+    cursor.take(phrases.COMMAND)
+    for kind, table in (
+        (ExitKind.FAILURE, phrases.FAILURE_VERBS),
+        (ExitKind.SUCCESS, phrases.SUCCESS_VERBS),
+    ):
         if cursor.take(table):
             return ExitForm(exit=kind)
-    if cursor.take(_EXITS_WITH):
+    if cursor.take(phrases.EXITS_WITH):
         status = cursor.take_number()
         whole = status is not None and status.is_integer() and 0 <= status <= 255  # noqa: PLR2004
         return ExitForm(exit=int(status)) if whole and status is not None else None
-    return ExitForm(exit=ExitKind.ANY) if cursor.take(_END_VERBS) else None
+    return ExitForm(exit=ExitKind.ANY) if cursor.take(phrases.END_VERBS) else None
 
 
 def _read_prompt(cursor: _Cursor) -> Form | None:
-    if not cursor.take(PROMPT):
+    if not cursor.take(phrases.PROMPT):
         return None
-    return PromptForm(prompt=True) if cursor.take(_RETURN_VERBS) or cursor.is_at_end else None
+    return (
+        PromptForm(prompt=True) if cursor.take(phrases.RETURN_VERBS) or cursor.is_at_end else None
+    )
 
 
 def _read_asks(cursor: _Cursor) -> Form | None:
-    cursor.take(PLACE)
-    taken = [answer for answer, table in _ASK_VERBS.items() if cursor.take(table)]
+    cursor.take(phrases.PLACE)
+    taken = [answer for answer, table in phrases.ASK_VERBS.items() if cursor.take(table)]
     return AsksForm(asks=taken[0]) if len(taken) == 1 else None
 
 
 def _read_quiet(cursor: _Cursor) -> Form | None:
-    if not cursor.take(_QUIET_PHRASES):
-        cursor.take(PLACE)
-        if not cursor.take(_QUIET_PHRASES):
+    if not cursor.take(phrases.QUIET_PHRASES):
+        cursor.take(phrases.PLACE)
+        if not cursor.take(phrases.QUIET_PHRASES):
             return None
     seconds = _read_duration(cursor)
     return QuietForm(quiet=seconds) if seconds else None
 
 
 def _read_duration(cursor: _Cursor) -> float | None:
-    cursor.take(_parse_phrases("at least"))
+    cursor.take(parse_phrases("at least"))
     number = cursor.take_number()
     unit = cursor.take_kind("word")
     if number is None:
         digits = (unit or "").rstrip("abcdefghijklmnopqrstuvwxyz")
         number, unit = _parse_number(digits), (unit or "")[len(digits) :]
-    return None if number is None else (number * _UNITS.get((unit or "").lower(), 0.0))
+    return None if number is None else (number * phrases.UNITS.get((unit or "").lower(), 0.0))
 
 
 def _read_percent(cursor: _Cursor) -> Form | None:
-    if not cursor.take(PROGRESS):
-        cursor.take(PLACE)
-    if not cursor.take(_REACH_VERBS):
-        cursor.take(_parse_phrases(">=|≥"))
+    if not cursor.take(phrases.PROGRESS):
+        cursor.take(phrases.PLACE)
+    if not cursor.take(phrases.REACH_VERBS):
+        cursor.take(parse_phrases(">=|≥"))
     if (number := cursor.take_count()) is not None:
-        cursor.take(_REACHED_PHRASES)
+        cursor.take(phrases.REACHED_PHRASES)
     else:
         number = _read_percentage(cursor)
     return None if number is None else PercentForm(percent=number)
@@ -676,11 +485,11 @@ def _read_percent(cursor: _Cursor) -> Form | None:
 def _read_named_percent(cursor: _Cursor) -> Form | None:
     quoted = cursor.take_kind("quote")
     name = quoted or cursor.take_kind("word") or ""
-    if not any(map(str.isalpha, name)) or (not quoted and (name.lower(),) in _NO_NAMES):
+    if not any(map(str.isalpha, name)) or (not quoted and (name.lower(),) in phrases.NO_NAMES):
         return None
     # "the linker reaches 80 %" is English: no bar need be called so.
-    if not (quoted and cursor.take(_REACH_VERBS)):
-        cursor.take(_parse_phrases(">=|≥"))
+    if not (quoted and cursor.take(phrases.REACH_VERBS)):
+        cursor.take(parse_phrases(">=|≥"))
     number = _read_percentage(cursor)
     return None if number is None else PercentForm(percent=number, name=name)
 
@@ -688,9 +497,9 @@ def _read_named_percent(cursor: _Cursor) -> Form | None:
 def _read_percentage(cursor: _Cursor) -> float | None:
     number = cursor.take_number()
     sign = cursor.take_kind("word")
-    if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
+    if number is None or (sign or "").lower() not in phrases.PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
         return None
-    cursor.take(_REACHED_PHRASES)
+    cursor.take(phrases.REACHED_PHRASES)
     return number
 
 
@@ -699,7 +508,7 @@ def _read_named_number(cursor: _Cursor) -> Form | None:
     words = (quoted,) if quoted else cursor.take_words()
     if not words or len(words) > _NAME_WORDS or not any(map(str.isalpha, "".join(words))):
         return None
-    for op, table in _COMPARISON_PHRASES.items():
+    for op, table in phrases.COMPARISON_PHRASES.items():
         # In words, only after a name of one word: "epoch 3 reaches the end" is English, no number.
         spelled = frozenset(p for p in table if p[0].isalpha())
         if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):

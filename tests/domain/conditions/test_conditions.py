@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.conditions import conditions, verdicts
+from openclaw_taskmem.domain.conditions import phrases, verdicts
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES, parse_condition, read_signals
 from openclaw_taskmem.domain.conditions.verdicts import (
     FORMS,
@@ -375,7 +375,7 @@ def test_the_page_prints_every_word_of_the_grammar():
     table = page.split("| meaning | words |")[1].split("\n\n")[0]
     printed = {word for row in table.splitlines() for word in re.split("[|,]", row)}
     said = {word.strip() for word in printed}
-    known = {" ".join(phrase) for each in conditions.TABLES for phrase in each}
+    known = {" ".join(phrase) for each in phrases.TABLES for phrase in each}
     assert known | EMPTY_WORDS <= said
 
 
