@@ -16,15 +16,17 @@ from taskmem_vision.text_lines import to_one_line
 SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 """Folder with the sockets of all local X servers."""
 _DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
+_WAYLAND_VARIABLE: Final = "WAYLAND_DISPLAY"
 HIDDEN_WINDOW: Final = "The window is minimised or on another desktop; it cannot be seen."
 
 _MOST_NAMED_WINDOWS: Final = 5
 """How many displays or windows a sentence names."""
 _SOCKET: Final = re.compile(r"X(\d+)")
+_WAYLAND_SOCKET: Final = re.compile(r"wayland-\d+")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
-_NO_WAYLAND: Final = (
-    "Wayland shows no program what others paint, and its portal is not asked yet; log "
-    "in to an X11 session, or wait on a terminal: pty:NAME."
+_NO_WINDOWS: Final = (
+    "A single window cannot be watched on this Wayland session: only windows of X11 programs can, "
+    f"and DISPLAY names no display of theirs. {SCREEN_INSTEAD}"
 )
 _NO_DISPLAY: Final = (
     "There is no display: neither DISPLAY nor TASKMEM_DISPLAY is set where the daemon "
@@ -60,10 +62,12 @@ class Desktop(NamedTuple):
     """A display that can be watched."""
 
     name: str | None
-    """As in DISPLAY; None: the system does not use X11."""
+    """As in DISPLAY, or in WAYLAND_DISPLAY; None: the system uses neither."""
     note: str | None = None
     """A sentence for the agent: why this display was chosen, or which windows it cannot show; None:
     it was configured."""
+    is_wayland: bool = False
+    """True if it is a Wayland display, not one of X11."""
 
 
 def find_screen_display(
@@ -71,16 +75,18 @@ def find_screen_display(
 ) -> Desktop:
     """Return the display for the target `screen`.
 
-    `sockets`: the names of the files in `SOCKETS`; `platform` is as in `sys.platform`.
+    `sockets`: the names of the sockets of displays; `platform` is as in `sys.platform`.
 
     Raises:
         NoProvider: It cannot be watched; the message says what is missing.
     """
     if platform in ("darwin", "win32"):
         return Desktop(None)
-    if environ.get("WAYLAND_DISPLAY") and not environ.get(_DISPLAY_VARIABLE):
-        raise NoProvider(_NO_WAYLAND)
-    return _find_x11_display(environ, sockets)
+    for variable in (_DISPLAY_VARIABLE, _WAYLAND_VARIABLE, "DISPLAY"):
+        if name := environ.get(variable, "").strip():
+            wayland = variable == _WAYLAND_VARIABLE or bool(_WAYLAND_SOCKET.fullmatch(name))
+            return Desktop(name, is_wayland=wayland)
+    return _find_only_display([*sockets])
 
 
 def find_window_display(
@@ -94,36 +100,37 @@ def find_window_display(
     if platform in ("darwin", "win32"):
         system = "macOS" if platform == "darwin" else "Windows"
         raise NoProvider(
-            f"A single window cannot be watched on {system} yet; that takes a plug-in "
+            f"Watching a single window is not offered on {system}; that takes a plug-in "
             f"that answers wait_sensor for window:. {SCREEN_INSTEAD}"
         )
-    found = _find_x11_display(environ, sockets)
-    if environ.get("WAYLAND_DISPLAY") and found.note is None:
-        only = "On Wayland, only windows of X11 programs can be watched."
-        return found._replace(note=only)
-    return found
+    sockets = [*sockets]
+    found = find_screen_display(environ, platform, sockets)
+    if not found.is_wayland:
+        return found
+    names = [f":{is_x11[1]}" for name in sockets if (is_x11 := _SOCKET.fullmatch(name))]
+    name = environ.get("DISPLAY", "").strip() or (names[0] if len(names) == 1 else None)
+    if name is None:
+        raise NoProvider(_NO_WINDOWS)
+    return Desktop(name, "On Wayland, only windows of X11 programs can be watched.")
 
 
-def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
-    for variable in (_DISPLAY_VARIABLE, "DISPLAY"):
-        if name := environ.get(variable, "").strip():
-            return Desktop(name)
-    numbers = [found[1] for name in sockets if (found := _SOCKET.fullmatch(name))]
-    if len(numbers) == 1:
-        name = f":{numbers[0]}"
-        return Desktop(name, f"It is on display {name}, the only one here.")
-    if environ.get("WAYLAND_DISPLAY"):
-        raise NoProvider(_NO_WAYLAND)
-    if numbers:
-        first, *_ = there = [f":{each}" for each in sorted(numbers, key=int)]
-        named = ", ".join(there[:_MOST_NAMED_WINDOWS]) + (
-            " …" if len(there) > _MOST_NAMED_WINDOWS else ""
-        )
-        raise NoProvider(
-            f"Several displays are here ({named}), and none is named: set {_DISPLAY_VARIABLE} "
-            f"to one of them, such as {first}, and restart the daemon."
-        )
-    raise NoProvider(_NO_DISPLAY)
+def _find_only_display(sockets: Sequence[str]) -> Desktop:
+    """Return the only display here; of a Wayland session, not the one of its X11 programs."""
+    there = sorted(name for name in sockets if _WAYLAND_SOCKET.fullmatch(name))
+    wayland = bool(there)
+    if not wayland:
+        numbers = [found[1] for name in sockets if (found := _SOCKET.fullmatch(name))]
+        there = [f":{each}" for each in sorted(numbers, key=int)]
+    if not there:
+        raise NoProvider(_NO_DISPLAY)
+    if len(there) == 1:
+        return Desktop(there[0], f"It is on display {there[0]}, the only one here.", wayland)
+    more = " …" if len(there) > _MOST_NAMED_WINDOWS else ""
+    named = ", ".join(there[:_MOST_NAMED_WINDOWS]) + more
+    raise NoProvider(
+        f"Several displays are here ({named}), and none is named: set {_DISPLAY_VARIABLE} "
+        f"to one of them, such as {there[0]}, and restart the daemon."
+    )
 
 
 _WINDOW_ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")

@@ -10,6 +10,7 @@ from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, NoProvider
 from taskmem_vision.desktop import Desktop, find_screen_display
 from taskmem_vision.ocr import RapidOcr, Tesseract
 from taskmem_vision.sensor import list_sockets
+from taskmem_vision.wayland import find_grim
 
 
 class ScreenCheck:
@@ -21,7 +22,7 @@ class ScreenCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row on the display, and one on what reads its text."""
         del checkup
-        display = find_display(os.environ, sys.platform, list_sockets())
+        display = find_display(os.environ, sys.platform, list_sockets(os.environ))
         yield check_display(display)
         engine = "tesseract" if Tesseract.find() else "rapidocr" if RapidOcr.find() else None
         yield check_text(engine, has_display=isinstance(display, Desktop))
@@ -32,16 +33,20 @@ def find_display(
 ) -> Desktop | NoProvider:
     """Return the display that would be watched, or why none can be."""
     try:
-        return find_screen_display(environ, platform, sockets)
+        found = find_screen_display(environ, platform, sockets)
+        if found.is_wayland:
+            find_grim(environ)
     except NoProvider as error:
         return error
+    return found
 
 
 def check_display(display: Desktop | NoProvider) -> DoctorRow:
     """Return the row on the display. That there is none is no fault: a server has none."""
     if isinstance(display, Desktop):
         where = f"display {display.name}" if display.name else "this machine"
-        detail = f"Windows and the screen of {where} can be watched."
+        seen = "The screen" if display.is_wayland else "Windows and the screen"
+        detail = f"{seen} of {where} can be watched."
     else:
         detail = f"No screen can be watched. {display}"
     state = DoctorState.OK if isinstance(display, Desktop) else DoctorState.OFF

@@ -29,9 +29,8 @@ import importlib
 import os
 import re
 import shutil
-from asyncio.subprocess import PIPE
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -41,9 +40,9 @@ from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_program.process_groups import ProcessGroup, start_in_group
 from taskmem_vision.gemini import remove_keys
 from taskmem_vision.pictures import consume_exception
+from taskmem_vision.programs import run_program
 from taskmem_vision.text_lines import to_one_line
 
 _SAME_ROW: Final = 0.5
@@ -130,57 +129,6 @@ def _format_line(line: list[Word]) -> str:
     return " ".join(word.text for word in line)
 
 
-_ERROR_BYTES: Final = 4_096
-_PIECE: Final = 1 << 16
-
-
-class _Printed(NamedTuple):
-    """Output of a program that has ended."""
-
-    status: int
-    output: bytes
-    errors: bytes
-    """The beginning of its error output."""
-
-
-async def _run_program(
-    command: Sequence[str], environ: Mapping[str, str], data: bytes, most_bytes: int
-) -> _Printed:
-    """Run a program in a process group of its own; whatever happens, all of the group has ended.
-
-    Of an output above `most_bytes`, one byte more than that is kept, and the program is killed.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-
-    async def write_input(pipe: asyncio.StreamWriter) -> None:
-        # It may end before it has read everything; its status says why.
-        with suppress(ConnectionError):
-            pipe.write(data)
-            await pipe.drain()
-        pipe.close()
-
-    async def read_output(pipe: asyncio.StreamReader, most: int, group: ProcessGroup) -> bytes:
-        kept = bytearray()
-        while piece := await pipe.read(_PIECE):
-            kept += piece[: max(0, most - len(kept))]
-            if len(kept) > most_bytes:
-                group.kill()
-        return bytes(kept)
-
-    async with start_in_group(command, environ, stdin=PIPE, stdout=PIPE, stderr=PIPE) as (
-        process,
-        group,
-    ):
-        pipes = cast("tuple[Any, Any, Any]", (process.stdin, process.stdout, process.stderr))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(write_input(pipes[0]))
-            output = tasks.create_task(read_output(pipes[1], most_bytes + 1, group))
-            errors = tasks.create_task(read_output(pipes[2], _ERROR_BYTES, group))
-        return _Printed(await process.wait(), output.result(), errors.result())
-
-
 _LIMIT_SECONDS: Final = 20.0
 """Time limit for one picture; a full screen of small text takes about three. Seconds."""
 OUTPUT_BYTES: Final = 1 << 22
@@ -264,7 +212,7 @@ class Tesseract:
         environ = {**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"}
         try:
             async with asyncio.timeout(self._limit_seconds):
-                printed = await _run_program(command, environ, picture, OUTPUT_BYTES)
+                printed = await run_program(command, environ, most_bytes=OUTPUT_BYTES, data=picture)
         except TimeoutError:
             raise JudgeUnavailable(
                 f"tesseract did not read the picture within {self._limit_seconds:g} s; "

@@ -1,8 +1,8 @@
 """Sensor for `screen` and `window:` targets: watch them, and decide when to look at them again.
 
 `screen` is everything the monitors show, by mss, on every system; on X11 the server reports
-painting, elsewhere the screen is polled, more often for a while after a change. `window:` is a
-window's own pixels on X11, its dialogs, and its title as text.
+painting, elsewhere the screen is polled, more often for a while after a change; on Wayland grim
+reads it. `window:` is a window's own pixels on X11, its dialogs, and its title as text.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from taskmem_vision.desktop import (
 from taskmem_vision.pictures import Look, LookHistory
 
 if TYPE_CHECKING:
+    from taskmem_vision.wayland import WaylandDisplay
     from taskmem_vision.x11 import X11Display
 
 LOOK_GAP: Final = 0.2
@@ -292,6 +293,52 @@ def _take_screenshot(display: str | None) -> Image.Image:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
 
 
+class _WaylandWatch(_PictureWatch):
+    """`Watch` on a Wayland screen."""
+
+    def __init__(self, display: WaylandDisplay, note: str | None) -> None:
+        super().__init__(note)
+        self._display = display
+        self._why: str | None = None
+        """Why nothing could be seen at the last look; None: it was seen."""
+        self._turn = asyncio.Lock()
+        """Held during a look, which takes so long that another wait may ask meanwhile."""
+
+    async def wait_for_change(self) -> None:
+        """Wait until the next look is due."""
+        await self._throttle.wait_for_poll()
+
+    async def open(self) -> None:
+        """Look for the first time.
+
+        Raises:
+            DisplayGone: It cannot be reached.
+            NoProvider: The compositor shows it to nobody.
+        """
+        await self._capture()
+
+    async def _refresh_look(self) -> str | None:
+        async with self._turn:
+            if self._throttle.is_due():
+                self._why = None
+                try:
+                    await self._capture()
+                except (DisplayGone, NoProvider) as gone:
+                    self._why = f"The screen cannot be seen just now: {gone}"
+                    self._look = None
+        return self._why
+
+    async def _capture(self) -> None:
+        at = self._throttle.record_look()
+        look = self._track.add_look(at, await self._display.read_pixels())
+        if look is not self._look:
+            self._throttle.record_motion()
+        self._look = look
+
+    def _disconnect(self) -> None:
+        """Do nothing: each look has a connection of its own."""
+
+
 _PRIVATE_TITLE: Final = "The window has a title that is private now; it is not looked at."
 
 
@@ -497,8 +544,8 @@ def _black_out(pixels: Image.Image, boxes: Collection[Box]) -> Image.Image:
 
 
 _ENVIRONMENT_CURE: Final = (
-    "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
-    "where the daemon was started, and restart it."
+    "See that DISPLAY and XAUTHORITY (on Wayland: WAYLAND_DISPLAY and XDG_RUNTIME_DIR), or "
+    "TASKMEM_DISPLAY, are those of your desktop where the daemon was started, and restart it."
 )
 _INSTALL: Final = "install libxcb (apt install libxcb1) and restart the daemon"
 _NO_LIBRARY: Final = (
@@ -533,19 +580,32 @@ class ScreenSensor:
                 return self._watch_window(target.name)
             if target.name:
                 raise InvalidArguments("screen takes no name: it is all that the monitors show.")
-            return self._watch_screen()
+            return await self._watch_screen()
         except DisplayGone as gone:
             raise NoProvider(f"{gone} {_ENVIRONMENT_CURE}") from gone
 
-    def _watch_screen(self) -> Watch:
-        found = desktop.find_screen_display(self._environ, self._platform, list_sockets())
+    async def _watch_screen(self) -> Watch:
+        sockets = list_sockets(self._environ)
+        found = desktop.find_screen_display(self._environ, self._platform, sockets)
+        if found.is_wayland:
+            return await self._watch_wayland(found)
         events = found.name is not None and _has_x11()
         if self._privacy and not events:
             raise NoProvider(_PRIVACY_LOST)
         return _ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
+    async def _watch_wayland(self, found: Desktop) -> Watch:
+        from taskmem_vision.wayland import WaylandDisplay
+
+        if self._privacy:
+            raise NoProvider(_PRIVACY_LOST)
+        watch = _WaylandWatch(WaylandDisplay(found.name or "", self._environ), found.note)
+        await watch.open()
+        return watch
+
     def _watch_window(self, name: str) -> Watch:
-        found = desktop.find_window_display(self._environ, self._platform, list_sockets())
+        sockets = list_sockets(self._environ)
+        found = desktop.find_window_display(self._environ, self._platform, sockets)
         if not _has_x11():
             raise NoProvider(_NO_LIBRARY)
         display = _connect_x11(found.name or "")
@@ -571,18 +631,24 @@ class ScreenSensor:
             raise TargetNotFound(_IS_PRIVATE) from None
 
 
-def list_sockets() -> Iterator[str]:
-    """Yield the names of the sockets that have a listening server.
+def list_sockets(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the sockets of displays that have a listening server.
 
     It connects to each, so it is called only when needed.
     """
-    with suppress(OSError):
-        for path in Path(desktop.SOCKETS).iterdir():
-            with socket.socket(socket.AF_UNIX) as knocking:
-                # A killed server leaves its socket file behind.
-                knocking.settimeout(0)
-                if knocking.connect_ex(str(path)) in (0, errno.EAGAIN):
-                    yield path.name
+    from taskmem_vision.wayland import find_runtime_folder
+
+    for folder, names in (
+        (Path(desktop.SOCKETS), "X*"),
+        (find_runtime_folder(environ), "wayland-*"),
+    ):
+        with suppress(OSError):
+            for path in folder.glob(names):
+                with socket.socket(socket.AF_UNIX) as knocking:
+                    # A killed server leaves its socket file behind.
+                    knocking.settimeout(0)
+                    if knocking.connect_ex(str(path)) in (0, errno.EAGAIN):
+                        yield path.name
 
 
 @cache

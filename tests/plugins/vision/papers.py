@@ -208,7 +208,11 @@ def papers_on(screen: Screen) -> Iterator[Papers]:
 
 def sensor(screen: Screen, **environ: str) -> ScreenSensor:
     """Return what watches a screen, and nothing else that is here."""
-    return ScreenSensor({"DISPLAY": screen.display, **environ}, "linux")
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SWAYSOCK", "PATH")
+    there = screen.environ
+    return ScreenSensor(
+        {**{name: there[name] for name in names if name in there}, **environ}, "linux"
+    )
 
 
 @asynccontextmanager

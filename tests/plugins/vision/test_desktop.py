@@ -36,9 +36,21 @@ def test_the_only_display_here_is_taken_and_a_note_says_so(find: Find) -> None:
     assert found == Desktop(":5", "It is on display :5, the only one here.")
 
 
-def test_wayland_screen_is_only_a_display_set_for_taskmem() -> None:
-    environ = {**WAYLAND, "TASKMEM_DISPLAY": ":7"}
-    assert desktop.find_screen_display(environ, "linux", []) == Desktop(":7")
+def test_of_a_wayland_session_the_wayland_screen_is_watched() -> None:
+    both = {**WAYLAND, "DISPLAY": ":0"}
+    found = desktop.find_screen_display(both, "linux", [])
+    assert found == Desktop("wayland-0", is_wayland=True)
+    for name, is_wayland in [(":7", False), ("wayland-7", True)]:
+        found = desktop.find_screen_display({**both, "TASKMEM_DISPLAY": name}, "linux", [])
+        assert found == Desktop(name, is_wayland=is_wayland)
+
+
+def test_of_a_sessions_sockets_the_wayland_one_counts() -> None:
+    found = desktop.find_screen_display({}, "linux", ["X0", "wayland-1", "wayland-1.lock"])
+    note = "It is on display wayland-1, the only one here."
+    assert found == Desktop("wayland-1", note, is_wayland=True)
+    found = desktop.find_window_display({}, "linux", ["X0", "wayland-1"])
+    assert found.name == ":0"
 
 
 def test_wayland_watches_only_x11_windows_and_notes_it() -> None:
@@ -56,13 +68,13 @@ def test_each_refusal_has_its_own_sentence(json_snapshot: Any) -> None:
     said = {
         "no display": refusal_text(desktop.find_screen_display, {}, "linux"),
         "several displays": refusal_text(desktop.find_screen_display, {}, "linux", "X10", "X9"),
-        "wayland, screen": refusal_text(
-            desktop.find_screen_display, {**WAYLAND, "DISPLAY": ":0"}, "linux"
+        "several wayland displays": refusal_text(
+            desktop.find_screen_display, {}, "linux", "wayland-2", "X0", "wayland-1"
         ),
+        "wayland, window": refusal_text(desktop.find_window_display, WAYLAND, "linux"),
         "macOS, window": refusal_text(desktop.find_window_display, {}, "darwin"),
         "Windows, window": refusal_text(desktop.find_window_display, {}, "win32"),
     }
     assert len(set(said.values())) == len(said)
-    assert refusal_text(desktop.find_window_display, WAYLAND, "linux") == said["wayland, screen"]
     assert refusal_text(desktop.find_window_display, {}, "linux") == said["no display"]
     assert said == json_snapshot

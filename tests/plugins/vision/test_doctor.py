@@ -14,7 +14,7 @@ from taskmem_vision.doctor import check_display, check_text, find_display
         ({"DISPLAY": ":7"}, [], "Windows and the screen of display :7 can be watched."),
         ({}, ["X3"], "Windows and the screen of display :3 can be watched."),
         ({}, [], "No screen can be watched. There is no display"),
-        ({"WAYLAND_DISPLAY": "w"}, [], "No screen can be watched. "),
+        ({"WAYLAND_DISPLAY": "w", "PATH": ""}, [], "No screen can be watched. A Wayland screen"),
     ],
 )
 def test_the_display_is_named_or_what_is_missing(

@@ -234,5 +234,5 @@ def test_a_server_that_was_killed_leaves_no_display(monkeypatch):
             server.listen()
             if name == "X7":
                 server.close()
-        assert [*sensor.list_sockets()] == ["X8"]
+        assert [*sensor.list_sockets({"XDG_RUNTIME_DIR": folder})] == ["X8"]
         server.close()

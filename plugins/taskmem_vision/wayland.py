@@ -1,0 +1,101 @@
+"""A Wayland display: what its monitors show, which grim reads.
+
+Wayland itself lets no program see what others paint. Compositors made with wlroots (sway, labwc,
+cage, Hyprland, river, Wayfire) have a protocol for it, which grim speaks. It tells nothing of
+painting, so a screen is looked at again now and then; a look takes about 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+
+from taskmem_hookspecs.errors import NoProvider
+from taskmem_vision.desktop import DisplayGone
+from taskmem_vision.gemini import remove_keys
+from taskmem_vision.programs import run_program
+from taskmem_vision.text_lines import to_one_line
+
+LIMIT_SECONDS: Final = 10.0
+"""Time limit for one picture of the screen. Seconds."""
+_MOST_BYTES: Final = 1 << 28
+"""Maximum size of one picture; four monitors with 3840 x 2160 pixels have less than half."""
+_SAID_CHARACTERS: Final = 200
+_BLIND_DESKTOPS: Final = frozenset({"GNOME", "KDE"})
+"""Names in XDG_CURRENT_DESKTOP of desktops whose compositors never show grim anything."""
+_NO_PROTOCOL: Final = "doesn't support"
+"""Part of what grim says where the compositor lets it see nothing."""
+_INSTALL: Final = (
+    "A Wayland screen is read by grim, which is not installed: apt install grim, and run: taskmem "
+    "daemon restart."
+)
+_NO_SIGHT: Final = (
+    "This Wayland session shows no program what others paint (those of sway, labwc and other "
+    "compositors made with wlroots do); log in to an X11 session, or wait on a terminal: pty:NAME."
+)
+
+
+def find_runtime_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder with the sockets of a user's Wayland sessions."""
+    return Path(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+
+
+def find_grim(environ: Mapping[str, str]) -> str:
+    """Return the path of grim.
+
+    Raises:
+        NoProvider: It is not installed, or would see nothing.
+    """
+    if _BLIND_DESKTOPS & {*environ.get("XDG_CURRENT_DESKTOP", "").split(":")}:
+        raise NoProvider(_NO_SIGHT)
+    found = shutil.which("grim", path=environ.get("PATH"))
+    if found is None:
+        raise NoProvider(_INSTALL)
+    return found
+
+
+class WaylandDisplay:
+    """A Wayland display that grim reads."""
+
+    def __init__(self, name: str, environ: Mapping[str, str]) -> None:
+        """Set the name, as in WAYLAND_DISPLAY, and the environment of the daemon.
+
+        Raises:
+            NoProvider: grim is not installed, or would see nothing.
+        """
+        self._command: Final = (find_grim(environ), "-t", "ppm", "-")
+        path = str(find_runtime_folder(environ) / name)
+        self._environ: Final = {**remove_keys(environ), "WAYLAND_DISPLAY": path}
+
+    async def read_pixels(self) -> Image.Image:
+        """Return what all monitors show, in RGB.
+
+        Raises:
+            DisplayGone: It cannot be read now.
+            NoProvider: The compositor shows it to nobody.
+        """
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                printed = await run_program(self._command, self._environ, most_bytes=_MOST_BYTES)
+        except TimeoutError:
+            raise DisplayGone(f"grim read no picture within {LIMIT_SECONDS:g} s.") from None
+        except OSError as error:
+            raise DisplayGone(f"grim cannot be started ({error.strerror}).") from None
+        if len(printed.output) > _MOST_BYTES:
+            raise DisplayGone(f"grim gives a picture of more than {_MOST_BYTES >> 20} MiB.")
+        if printed.status:
+            reason = to_one_line(printed.errors.decode("utf-8", "replace"), _SAID_CHARACTERS)
+            if _NO_PROTOCOL in reason:
+                raise NoProvider(f"{_NO_SIGHT} (grim: {reason})")
+            raise DisplayGone(f"grim fails: {reason or f'status {printed.status}'}.")
+        try:
+            return Image.open(io.BytesIO(printed.output)).convert("RGB")
+        except (OSError, ValueError) as error:
+            raise DisplayGone("grim gave no picture.") from error

@@ -1,0 +1,165 @@
+"""Wayland sessions of a test's own: sway without a monitor, and windows of foot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from tests.support.processes import bind_command, end
+from tests.support.required import do_without
+from tests.support.screens import Screen
+from tests.support.waiting import PATIENCE, until
+
+PROGRAMS = ("sway", "swaymsg", "grim", "foot", "setpriv")
+NOBODY = 65_534
+"""A user and a group; sway does not run as root."""
+_FOREIGN = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER", "SWAYSOCK", "I3SOCK")
+
+
+def require_sway(*programs: str) -> None:
+    """Skip the test if a tool is missing; fail it where tools are required."""
+    if lacks := [name for name in (*PROGRAMS, *programs) if shutil.which(name) is None]:
+        do_without(f"{', '.join(lacks)}: not installed")
+
+
+class Sway(Screen):
+    """A compositor with one monitor; runs within `with`."""
+
+    def __init__(
+        self, size: tuple[int, int] = (800, 600), *, config: str = "", xwayland: bool = False
+    ) -> None:
+        super().__init__(size)
+        self._xwayland = xwayland
+        self._config = config
+        self.runtime = Path(tempfile.mkdtemp(prefix="tmw"))
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.runtime)
+
+    @property
+    def display(self) -> str:
+        return "wayland-1"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """This process's environment, with this session and no other."""
+        kept = {name: each for name, each in os.environ.items() if name not in _FOREIGN}
+        ours = {"XDG_RUNTIME_DIR": str(self.runtime), "WAYLAND_DISPLAY": self.display}
+        if self._xwayland:
+            ours["DISPLAY"] = self._x11_display()
+        return {**kept, **ours, "SWAYSOCK": str(self.socket)}
+
+    @property
+    def socket(self) -> Path:
+        """Where sway is told what to do."""
+        return next(self.runtime.glob("sway-ipc.*.sock"), self.runtime / "none")
+
+    def start(self) -> None:
+        """Start the compositor; return when it serves."""
+        width, height = self.size
+        begin, config, log = (self.runtime / name for name in ("begin", "config", "log"))
+        begin.write_text(f"cd {self.runtime}; printenv DISPLAY > x11; touch serves")
+        config.write_text(
+            f"output HEADLESS-1 mode {width}x{height}\n"
+            "output HEADLESS-1 bg #000000 solid_color\n"
+            "default_border none\ndefault_floating_border none\n"
+            f"xwayland {'force' if self._xwayland else 'disable'}\n"
+            f"{self._config}\nexec sh {begin}\n"
+        )
+        as_user: tuple[str, ...] = ()
+        if os.getuid() == 0:
+            os.chown(self.runtime, NOBODY, NOBODY)
+            as_user = ("--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+        given = {
+            **{name: each for name, each in os.environ.items() if name not in _FOREIGN},
+            "WLR_BACKENDS": "headless",
+            "WLR_RENDERER": "pixman",
+            "WLR_LIBINPUT_NO_DEVICES": "1",
+            "XDG_RUNTIME_DIR": str(self.runtime),
+        }
+        program, *command = bind_command("sway", "-c", str(config))
+        with log.open("wb") as errors:
+            compositor = subprocess.Popen(
+                [program, *as_user, *command],
+                env=given,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+        self._running.append(compositor)
+
+        def serves() -> bool:
+            assert compositor.poll() is None, log.read_text()
+            return (self.runtime / "serves").exists()
+
+        until(serves, "a compositor")
+
+    def stop(self) -> None:
+        """End the compositor, and with it all that shows on it."""
+        super().stop()
+        for left in self.runtime.iterdir():
+            left.unlink()
+
+    def tell(self, *command: str) -> None:
+        """Have the compositor do something."""
+        told = ["swaymsg", "--quiet", *command]
+        subprocess.run(told, env=self.environ, check=True, timeout=PATIENCE)
+
+    def _x11_display(self) -> str:
+        return (self.runtime / "x11").read_text().strip()
+
+
+class Terminal:
+    """A window of a colour, with a title, that shows what it is told; from `with` on."""
+
+    def __init__(self, sway: Sway, title: str, colour: int) -> None:
+        self._environ = sway.environ
+        self._title, self._colour = title, colour
+        self._fifo = sway.runtime / f"terminal-{id(self)}"
+
+    def __enter__(self) -> Self:
+        os.mkfifo(self._fifo)
+        script = f"touch {self._fifo}.there; exec cat {self._fifo}"
+        self._process = subprocess.Popen(
+            bind_command(
+                *("foot", "--config=/dev/null", "--title", self._title),
+                *("--override=csd.preferred=none", "--override=cursor.color=000000 000000"),
+                *("sh", "-c", script),
+            ),
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until(Path(f"{self._fifo}.there").exists, "a window")
+        self._pipe = self._fifo.open("wb", buffering=0)
+        self.paint(self._colour)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._pipe.close()
+        end(self._process)
+
+    def paint(self, colour: int) -> None:
+        """Give all of it another colour."""
+        self.write(f"\033]11;#{colour:06x}\033\\")
+
+    def call(self, title: str) -> None:
+        """Give it another title."""
+        self.write(f"\033]2;{title}\033\\")
+
+    def write(self, text: str) -> None:
+        """Show a text."""
+        self._pipe.write(text.encode())
+
+    def close(self) -> None:
+        """Close the window."""
+        self._pipe.close()
+        self._process.wait(PATIENCE)
