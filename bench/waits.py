@@ -70,8 +70,8 @@ def wait_latency() -> Iterator[Figure]:
 
 
 def wait_targets() -> Iterator[Figure]:
-    """Measure from an event to the wake being owed: a path, a process and an instant."""
-    ways: dict[str, list[float]] = {"a path": [], "a process": [], "an instant": []}
+    """Measure from an event to the wake being owed: a path, a process, an instant, a task."""
+    ways: dict[str, list[float]] = {"a path": [], "a process": [], "an instant": [], "a task": []}
     with make_home() as home, serve_home(home), connect(home) as link:
         for number in range(SAMPLES):
             path = home.folder.parent / f"made-{number}"
@@ -79,6 +79,7 @@ def wait_targets() -> Iterator[Figure]:
             with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
                 target = f"process:{process.pid}"
                 ways["a process"].append(_time_event(link, target, "exits", process.kill))
+            ways["a task"].append(_time_step(link, number))
             due = datetime.now(UTC) + timedelta(seconds=0.5)
             wait_id = open_wait(link, f"time:{due.isoformat()}", "comes", timeout=60)
             ways["an instant"].append(_find_wake_time(link, wait_id) - due.timestamp())
@@ -280,6 +281,14 @@ def _time_event(link: Link, target: str, wake_when: str, cause: Callable[[], obj
     written = time.time()
     cause()
     return _find_wake_time(link, wait_id) - written
+
+
+def _time_step(link: Link, number: int) -> float:
+    """Return the seconds from a step of a task being done to the wake being owed."""
+    plan = {"name": f"Release {number}", "plan": ["Build", "Push"]}
+    task = link.call("call", {"tool": "task_register", "arguments": plan})["task_id"]
+    marks = {"tool": "task_update", "arguments": {"task_id": task, "completed_steps": [1]}}
+    return _time_event(link, f"task:{task}", "step 1 is done", lambda: link.call("call", marks))
 
 
 def _find_wake_time(link: Link, wait_id: str) -> float:

@@ -85,6 +85,13 @@ class State(StrEnum):
     """Differs from when the wait began."""
     DUE = "due"
     """An instant has come."""
+    ENDED = "ended"
+    """A task has ended, in whatever way."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    BLOCKED = "blocked"
+    """A task goes on only once its user, or another task, has done something."""
 
 
 class Comparison(StrEnum):
@@ -224,6 +231,11 @@ _STATE_WORDS: Final[Mapping[State, str]] = {
     State.GONE: "is gone",
     State.CHANGED: "changes",
     State.DUE: "comes",
+    State.ENDED: "ends",
+    State.COMPLETED: "completes",
+    State.FAILED: "fails",
+    State.CANCELLED: "is cancelled",
+    State.BLOCKED: "is blocked",
 }
 
 
@@ -236,6 +248,17 @@ class StateForm(Value):
         return _STATE_WORDS[self.state]
 
 
+class StepForm(Value):
+    """A step of a task's plan is done."""
+
+    step: Annotated[int, Field(ge=1)] | Line
+    """Its number, from 1, or its text."""
+
+    def __str__(self) -> str:
+        which = self.step if isinstance(self.step, int) else quote(self.step)
+        return f"step {which} is done"
+
+
 Form = (
     TextForm
     | RegexForm
@@ -246,6 +269,7 @@ Form = (
     | PercentForm
     | NumberForm
     | StateForm
+    | StepForm
 )
 
 

@@ -32,6 +32,7 @@ from openclaw_taskmem.daemon.readers import Readers, choose_readers
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import MOST_CONNECTIONS, RelayExits, SocketServer
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
+from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, OffLoopCaller, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
@@ -175,11 +176,12 @@ async def _serve_one_home(
         snapshot_store=SnapshotStore(settings.home.pictures, settings.picture_days),
         readers=readers,
         queues=Queues(clock, lambda: context),
+        tasks=TaskSensor(clock, lambda: context),
         machine=machine,
     )
 
     def nudge(due: DueWork) -> None:
-        supervisor.follow(due.waits, due.roles, due.queued_for)
+        supervisor.follow(due)
         dispatcher.note_commit(due)
         if loops is not None:
             loops.wake_loops(due)

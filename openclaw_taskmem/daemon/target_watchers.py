@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -18,7 +18,6 @@ from openclaw_taskmem.daemon.judges import Blame, build_frame_key
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop, PluginLoops
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.conditions import targets
-from openclaw_taskmem.domain.conditions.targets import QUEUE_SCHEME
 from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.plugin_host.isolation import require_part, require_value
@@ -312,12 +311,13 @@ class Watchers:
         plugin_loops: PluginLoops,
         run_in_thread: OffLoopCaller,
         *,
-        queues: Sensor | None,
+        own: Mapping[str, Sensor],
         machine: Clock,
     ) -> None:
+        """Create watchers; `own`: by scheme, the sensors of the core itself."""
         self._machine = machine
         self._plugin_host = plugin_host
-        self._queues = queues
+        self._own = own
         self._clock = clock
         self._plugin_loops = plugin_loops
         self._run_in_thread = run_in_thread
@@ -404,8 +404,8 @@ class Watchers:
             NoProvider: There is no sensor, or one that may know the target failed.
         """
         sensors: Sequence[Sensor]
-        if target.scheme == QUEUE_SCHEME and self._queues is not None:
-            sensors = (self._queues,)
+        if (own := self._own.get(target.scheme)) is not None:
+            sensors = (own,)
         else:
             sensors = await self._run_in_thread(self._plugin_host.find_sensors, target)
         if not sensors:

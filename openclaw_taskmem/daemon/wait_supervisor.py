@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,6 +21,7 @@ from openclaw_taskmem.daemon.readers import Readers, describe_status
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.snapshots import SnapshotQueue, SnapshotStore, WaitSnapshots
 from openclaw_taskmem.daemon.target_watchers import Watcher, Watchers
+from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
 from openclaw_taskmem.domain.conditions import targets, verdicts
@@ -28,7 +29,7 @@ from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.engine import waits
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.wait_watcher import TargetPreview
 from openclaw_taskmem.plugin_host.plugin_host import Judges, PluginHost
 from taskmem_hookspecs import (
@@ -77,12 +78,14 @@ class WaitSupervisor:
         snapshot_store: SnapshotStore | None = None,
         readers: Readers | None = None,
         queues: Queues | None = None,
+        tasks: TaskSensor | None = None,
         machine: Clock | None = None,
     ) -> None:
         """Create a supervisor.
 
         `judge_seconds`: time limit of a judge. Without a snapshot store no snapshots are
-        stored, without readers free English is not judged, and without queues none is watched.
+        stored, without readers free English is not judged, and without queues or tasks none is
+        watched.
         `machine`: the clock that sensors date frames by; None: `clock`.
         """
         self._plugin_host = plugin_host
@@ -93,12 +96,15 @@ class WaitSupervisor:
         self._plugin_loops = plugin_loops or PluginLoops()
         self._readers = readers
         self._queues = queues
+        self._tasks = tasks
+        own = {targets.QUEUE_SCHEME: queues, targets.TASK_SCHEME: tasks}
+        self._own = {scheme: each for scheme, each in own.items() if each is not None}
         self._watchers = Watchers(
             plugin_host,
             clock,
             self._plugin_loops,
             self._run_in_thread,
-            queues=queues,
+            own=self._own,
             machine=machine or clock,
         )
         self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._run_in_thread)
@@ -139,20 +145,14 @@ class WaitSupervisor:
         entry = self._wait_tasks.get(wait_id)
         return entry[0].tail if entry else None
 
-    def follow(
-        self,
-        wait_ids: Iterable[str],
-        roles: Collection[str | None] = (),
-        queued_for: Collection[str | None] = (),
-    ) -> None:
-        """Signal that waits and runs of roles have changed; for any thread.
-
-        `queued_for`: the roles for which a run is queued now.
-        """
-        if self._queues is not None and roles:
-            self._queues.note_changes(roles, queued_for)
-        if ids := tuple(wait_ids):
-            self._loop.call_soon_threadsafe(self._note_changed, ids)
+    def follow(self, due: DueWork) -> None:
+        """Signal which waits, tasks and runs of roles a commit has changed; for any thread."""
+        if self._queues is not None and due.roles:
+            self._queues.note_changes(due.roles, due.queued_for)
+        if self._tasks is not None and due.tasks:
+            self._tasks.note_changes(due.tasks)
+        if due.waits:
+            self._loop.call_soon_threadsafe(self._note_changed, due.waits)
 
     def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
         """Return the seconds left of each watched wait and its round; called on the event loop."""
@@ -243,8 +243,8 @@ class WaitSupervisor:
     ) -> tuple[Judges, Reader | None, ReaderStatus | None]:
         """Return the judges of a condition, the reader they may ask, and its status."""
         reader = status = None
-        if target.scheme == targets.QUEUE_SCHEME and self._queues is not None:
-            return self._queues.find_judges(target, condition), None, None
+        if (own := self._own.get(target.scheme)) is not None:
+            return own.find_judges(target, condition), None, None
         if self._readers is not None:
             reader, status = self._readers.offer()
         return self._plugin_host.collect_judges(target, condition, reader), reader, status

@@ -266,6 +266,8 @@ class DueWork:
     """Roles whose runs were written; None stands for a run without a role."""
     queued_for: frozenset[str | None]
     """Those of `roles` that have a run queued now."""
+    tasks: frozenset[str] = frozenset()
+    """Ids of the tasks that were written, or whose runs were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +409,7 @@ class Context:
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.listings.release(task.task_id for task in change.tasks if task.status.terminal)
-        self.nudge(_collect_due_work(ready))
+        self.nudge(collect_due_work(ready))
 
     def _settle_stopped_task(self, change: Change, task: Task) -> Change:
         """Add to a change what follows for the waits and wakes of a task that it stops."""
@@ -516,7 +518,8 @@ class Context:
         return None
 
 
-def _collect_due_work(change: Change) -> DueWork:
+def collect_due_work(change: Change) -> DueWork:
+    """Return what a committed change makes due."""
     # Of bookmarks, pages show what readers were asked.
     is_shown = any(rows for name, rows in change if name != "bookmarks") or any(
         mark.name.partition(":")[0] == WAITS_BOOKMARK for mark in change.bookmarks
@@ -534,4 +537,7 @@ def _collect_due_work(change: Change) -> DueWork:
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),
+        tasks=frozenset(
+            (*(task.task_id for task in change.tasks), *(run.task_id for run in change.runs))
+        ),
     )

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW, FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import PolledState, Refinement, WaitFacts
-from openclaw_taskmem.domain.conditions import targets
+from openclaw_taskmem.domain.conditions import targets, task_states
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -105,7 +105,8 @@ def open_wait(
         LimitReached: The caller has its full number of open waits.
         TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
-    asked = (targets.trim_target(target), condition.sentence, poll_seconds, task_id)
+    target = _name_target(context, targets.trim_target(target))
+    asked = (target, condition.sentence, poll_seconds, task_id)
     if (same := _find_equal_wait(context, asked, caller)) is not None:
         request = Refinement(timeout_seconds=timeout_seconds)
         return rearm_wait(context, same.wait_id, request, caller, polled=caller.polls)
@@ -115,6 +116,7 @@ def open_wait(
     only = None if task_id else lookup.find_only_task(context, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
     targets.guard_queue_wait(parsed, caller)
+    _guard_task_wait(context, parsed, condition, task_id or only, caller)
     preview = context.wait_watcher.preview_target(parsed, condition)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
@@ -127,7 +129,7 @@ def open_wait(
             task_id=facts.task.task_id if facts else None,
             session_key=caller.session_key,
             host=caller.host,
-            target=targets.trim_target(target),
+            target=target,
             wake_when=condition.sentence,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,
@@ -206,7 +208,8 @@ def rearm_wait(
     target = targets.confine_to_kept_folders(
         confined, before.within, caller, context.policies.looks
     )
-    condition = parse_condition(request.wake_when or before.wake_when)
+    condition = parse_condition(request.wake_when or before.wake_when, target.scheme)
+    _guard_task_wait(context, target, condition, before.task_id, caller)
     preview = context.wait_watcher.preview_target(target, condition)
     behind = (
         context.wait_watcher.find_target_end(target)
@@ -426,6 +429,39 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
     return targets.confine_target(
         target, caller, context.policies.looks, {each.name for each in running}
     )
+
+
+def _name_target(context: Context, target: str) -> str:
+    """Return a target as an agent wrote it, but a task by its id, whatever part of it was given."""
+    scheme, _, name = target.partition(":")
+    if scheme.strip().lower() != targets.TASK_SCHEME or not name.strip():
+        return target
+    return f"{targets.TASK_SCHEME}:{lookup.find_named(context, 'task', name)}"
+
+
+def _guard_task_wait(
+    context: Context, target: Target, condition: Condition, task_id: str | None, caller: Caller
+) -> None:
+    """Refuse a wait for a task that the caller may not read, or that waits for itself.
+
+    `task_id`: of the task that the wait belongs to; None: it belongs to none.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        NotAllowed: The caller may not read it.
+        InvalidArguments: It has no such step, or is the task that the wait belongs to.
+    """
+    if target.scheme != targets.TASK_SCHEME:
+        return
+    facts = context.store.read_task(target.name)
+    guard_task(context, Act.READ, facts, caller)
+    if target.name == task_id:
+        raise InvalidArguments(
+            f"{task_id} cannot wait for itself, since it goes on only once the wait has ended; "
+            "wait for another task. Nothing was written."
+        )
+    parsed = parse_condition(condition.sentence, target.scheme)
+    task_states.require_steps(facts.task, parsed)
 
 
 def _decide_on_wait(

@@ -467,7 +467,7 @@ FORMS_HELP: Final = (
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
     "30 s | 80 % (at least; 42/120; NAME 80 %) | NAME >= N (or < <= > "
-    "==), a number. Join by or / and; and binds closer. "
+    "==). Join by or / and; and binds closer. "
     "Of pty:NAME all output counts, else only what comes after this call. "
     "Plain English needs a model: only where no form fits."
 )
@@ -482,7 +482,8 @@ class SmartWait(Form):
         Field(
             description="pty:NAME, pty:tmux:PANE, pty:file:/log, window:TITLE, screen, "
             "path:/P (appears | is gone | changes | size >= N), process:PID, "
-            "time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), queue:ROLE"
+            "time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), "
+            "task:ID (completes | step 2 is done), queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
@@ -497,11 +498,9 @@ class SmartWait(Form):
     ] = None
     timeout: Annotated[Seconds, Field(description="Seconds; else 300.")] = 300
     task_id: Annotated[
-        Id | None, Field(description="The task it is for; else your session's only active one.")
+        Id | None, Field(description="Task it is for; else your only active one.")
     ] = None
-    poll_interval: Annotated[
-        Seconds, Field(description="Longest seconds between looks; else 2.")
-    ] = 2.0
+    poll_interval: Annotated[Seconds, Field(description="Seconds between looks; else 2.")] = 2.0
 
     @model_validator(mode="after")
     def _require_one_condition(self) -> SmartWait:

@@ -185,7 +185,7 @@ TOOLS: Final = (
         "Hand over waiting until a condition holds, time is up, or the target is "
         "gone; the answer says how you learn of it. Start a long command as "
         "`taskmem run --name NAME -- CMD` in the background and wait on pty:NAME. "
-        "Never sleep or poll yourself.",
+        "Never sleep or poll.",
         forms.SmartWait,
         smart_wait,
         looks=lambda _: True,

@@ -61,6 +61,7 @@ from taskmem_hookspecs.conditions import (
     QuietForm,
     RegexForm,
     StateForm,
+    StepForm,
     TextForm,
     write_number,
 )
@@ -515,7 +516,7 @@ def _make_matcher(form: Form, kind: str) -> Match:
             return partial(_explain_question, wanted=form.asks)
         case QuietForm():
             return partial(_explain_silence, seconds=form.quiet)
-        case StateForm():
+        case StateForm() | StepForm():
             raise AssertionError("of a terminal no such form is read")
 
 

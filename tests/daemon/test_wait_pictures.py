@@ -20,6 +20,7 @@ from openclaw_taskmem.daemon.snapshots import (
     SnapshotStore,
     WaitSnapshots,
 )
+from openclaw_taskmem.engine.context import collect_due_work
 from taskmem_hookspecs import Change, Frame, Met, Picture, Ruling, StoreFull, Wait, WaitStatus
 from taskmem_hookspecs.testing import DAWN, FakeClock
 from tests.daemon.watched import WatchedWorld, watch_world
@@ -399,8 +400,9 @@ async def test_wait_ended_by_another_daemon_has_no_deciding_picture(
     async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         theirs = room.row(wait).model_copy(update={"status": WaitStatus.RESOLVED})
-        room.world.store.commit(Change(waits=(theirs,)))
-        room.room.follow([wait])
+        change = Change(waits=(theirs,))
+        room.world.store.commit(change)
+        room.room.follow(collect_due_work(change))
         await room.until(lambda: room.room.read_observation(wait) is None)
         await room.settle()
         assert read_pictures(snapshot_store, wait) == {"first": "one", "last": "one"}

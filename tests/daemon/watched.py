@@ -10,6 +10,7 @@ from typing import Any
 
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
+from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus
@@ -86,10 +87,11 @@ async def watch_world(
         judge_seconds=judge_seconds,
         snapshot_store=snapshot_store,
         queues=Queues(world.clock, lambda: world.context),
+        tasks=TaskSensor(world.clock, lambda: world.context),
     )
 
     def nudge(due: DueWork) -> None:
-        room.follow(due.waits, due.roles, due.queued_for)
+        room.follow(due)
 
     world.context = replace(world.context, wait_watcher=room, nudge=nudge)
     running = asyncio.create_task(room.run(world.context))

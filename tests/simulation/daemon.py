@@ -19,6 +19,7 @@ from openclaw_taskmem.daemon.plugin_loops import _run_guarded
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import RelayExits
+from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers import GatewayPresence
@@ -72,6 +73,7 @@ class Daemon:
             judge_seconds=20.0,
             readers=readers,
             queues=Queues(clock, lambda: context),
+            tasks=TaskSensor(clock, lambda: context),
         )
         loops: BackgroundLoops | None = None
 
@@ -79,7 +81,7 @@ class Daemon:
             return dispatcher.gateways.presences
 
         def nudge(due: DueWork) -> None:
-            supervisor.follow(due.waits, due.roles, due.queued_for)
+            supervisor.follow(due)
             dispatcher.note_commit(due)
             if loops is not None:
                 loops.wake_loops(due)

@@ -128,7 +128,8 @@ def revise(play: Play, choose: Random) -> str:
 def wait(play: Play, choose: Random) -> str:
     """An agent begins to wait."""
     named = (*(f"pty:{name}" for name in TARGETS * 3), "pty:nowhere", "nothing")
-    target = choose.choice((*named, "queue:dev", "queue:agent"))
+    other = pick_task(play, choose)
+    target = choose.choice((*named, "queue:dev", "queue:agent", f"task:{other}"))
     timeout = choose.choice((5, 60, 300, 1800))
     given: dict[str, Any] = {
         "target": target,
@@ -138,6 +139,8 @@ def wait(play: Play, choose: Random) -> str:
     }
     if target.startswith("queue:"):
         del given["wake_when"]
+    if target.startswith("task:"):
+        given["wake_when"] = choose.choice(("ends", "step 1 is done", "changes", "is blocked"))
     if choose.random() < 0.8:
         given["task_id"] = pick_task(play, choose)
     return call(play, choose, "smart_wait", **given)

@@ -138,6 +138,15 @@ def waits_for_a_queue_end_when_work_is_queued(play: Play) -> Iterator[str]:
                 yield f"{wait.wait_id} waits for {role}, and {task.task_id} is queued"
 
 
+def waits_for_a_task_end_with_it(play: Play) -> Iterator[str]:
+    """Nobody waits for a task that has ended."""
+    mirror = play.machine.mirror
+    for wait in mirror.waits.values():
+        task = mirror.tasks.get(wait.target.removeprefix("task:"))
+        if wait.status is WaitStatus.WATCHING and task is not None and task.status.terminal:
+            yield f"{wait.wait_id} waits for {task.task_id}, which is {task.status}"
+
+
 def each_question_is_counted_before_it_is_asked(play: Play) -> Iterator[str]:
     """No crash lets a reader be asked more often than the home knows."""
     yield from play.machine.reader.uncounted
@@ -230,4 +239,5 @@ REST_RULES: Final = (
     readers_reach_the_end_of_the_log,
     no_run_is_held_by_a_process_that_is_gone,
     waits_for_a_queue_end_when_work_is_queued,
+    waits_for_a_task_end_with_it,
 )

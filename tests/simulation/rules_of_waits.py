@@ -11,6 +11,7 @@ from tests.simulation.mirror import Commit
 from tests.simulation.outside import READY
 
 QUEUE: Final = "queue:"
+TASK: Final = "task:"
 
 
 def active_wait_ids_equal_open_waits(_: Machine, commit: Commit) -> Iterator[str]:
@@ -78,7 +79,7 @@ def each_ended_wait_leaves_one_message(_: Machine, commit: Commit) -> Iterator[s
 def no_wait_resolves_on_what_nobody_showed(machine: Machine, commit: Commit) -> Iterator[str]:
     """A wait that is met has seen its word, from the place where it began."""
     for wait in list_ended(commit):
-        if wait.status is WaitStatus.RESOLVED and not wait.target.startswith(QUEUE):
+        if wait.status is WaitStatus.RESOLVED and not wait.target.startswith((QUEUE, TASK)):
             target = machine.targets[wait.target.removeprefix("pty:")]
             start = (wait.start or "0").split("\x1e")[-1]
             if READY not in target.lines[int(start) :]:

@@ -32,6 +32,7 @@ from taskmem_hookspecs.conditions import (
     RegexForm,
     State,
     StateForm,
+    StepForm,
     TextForm,
 )
 
@@ -161,9 +162,8 @@ def parse_condition(sentence: str, scheme: str = "") -> Condition:
         expression that RE2 refuses.
     """
     groups = _split_sides(scan_words(sentence))
-    read = _read_window_part if scheme in _PICTURE_SCHEMES else _read_part
-    if scheme not in _SHOWN_SCHEMES:
-        read = _read_instant_part if scheme == "time" else _read_state_part
+    is_shown = scheme in _SHOWN_SCHEMES
+    read = _PART_READERS.get(scheme, _read_part if is_shown else _read_state_part)
     forms = iter(_share_verbs([part for parts in groups for part in parts], read))
     sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
     merged = _merge_free(sentence, groups, sides)
@@ -390,6 +390,46 @@ def _read_instant_part(tokens: Part) -> Form | None:
     cursor.skip_empty()
     is_named = cursor.take(phrases.INSTANT_VERBS)
     return StateForm(state=State.DUE) if is_named and cursor.is_at_end else None
+
+
+def _read_task_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a task: how it stands, or that a step is done."""
+    cursor = _Cursor(tokens)
+    cursor.skip_empty()
+    form: Form | None = _read_step(cursor)
+    if form is None:
+        cursor = _Cursor(tokens)
+        cursor.skip_empty()
+        cursor.take(phrases.TASK)
+        cursor.skip_empty()
+        cursor.take(phrases.HAS_BEEN)
+        taken = [state for state, table in phrases.TASK_VERBS.items() if cursor.take(table)]
+        form = StateForm(state=taken[0]) if len(taken) == 1 else None
+    cursor.skip_empty()
+    return form if cursor.is_at_end else None
+
+
+def _read_step(cursor: _Cursor) -> StepForm | None:
+    """Read which step is done, by its number or its text in quotes; None: no step is named."""
+    cursor.take(phrases.TASK)
+    ends = cursor.take(phrases.STEP_ENDS)
+    named = cursor.take(phrases.STEP)
+    step: int | str | None = cursor.take_kind("quote")
+    if step is None:
+        word = (cursor.take_kind("word") or "").lstrip("#") if named else ""
+        step = int(word) if word.isdecimal() and word.isascii() and int(word) else None
+    cursor.skip_empty()
+    cursor.take(phrases.HAS_BEEN)
+    done = cursor.take(phrases.STEP_VERBS)
+    return None if step is None or done is ends else StepForm(step=step)
+
+
+_PART_READERS: Final[Mapping[str, Callable[[Part], Form | None]]] = {
+    **dict.fromkeys(_PICTURE_SCHEMES, _read_window_part),
+    "task": _read_task_part,
+    "time": _read_instant_part,
+}
+"""By scheme, how a part of a condition is read."""
 
 
 def _read_size(cursor: _Cursor, *, needs_unit: bool) -> float | None:

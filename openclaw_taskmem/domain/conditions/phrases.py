@@ -156,6 +156,28 @@ THING: Final = parse_phrases("it|this|file|folder|directory|path|lock|lock file|
 """Words for such a target."""
 INSTANT: Final = parse_phrases("it|time|instant|moment")
 INSTANT_VERBS: Final = parse_phrases("comes|has come|due|reached|strikes|arrives|time")
+TASK: Final = parse_phrases("it|this|task|this task|that task|other task|work")
+"""Words for another task."""
+TASK_VERBS: Final[Mapping[State, Phrases]] = {
+    State.COMPLETED: parse_phrases(
+        "completes|complete|completed|done|finished|finishes|succeeds|completes successfully|"
+        "has completed|has finished|has succeeded|marked completed|marked complete"
+    ),
+    State.ENDED: parse_phrases("ends|ended|has ended|over|no longer open|closes|closed"),
+    State.FAILED: parse_phrases("fails|failed|has failed|marked failed|given up|aborted"),
+    State.CANCELLED: parse_phrases("cancelled|canceled|called off"),
+    State.BLOCKED: parse_phrases("blocked|becomes blocked|waiting for user|waits for user"),
+    State.CHANGED: parse_phrases("changes|changed|has changed|updated|makes progress"),
+}
+"""Phrases for each state of a task, without "is" before them."""
+STEP: Final = parse_phrases("step|step number")
+STEP_VERBS: Final = parse_phrases(
+    "done|complete|completed|completes|finished|finishes|ends|ticked|ticked off|marked done|"
+    "has finished|has completed"
+)
+"""Phrases that say that a step is done, without "is" before them."""
+STEP_ENDS: Final = parse_phrases("completes|finishes|has finished|has completed|has done")
+"""Phrases that say it of the task, with the step behind them."""
 UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
@@ -198,6 +220,11 @@ TABLES: Final = (
     HAS_BEEN,
     INSTANT,
     INSTANT_VERBS,
+    TASK,
+    *TASK_VERBS.values(),
+    STEP,
+    STEP_VERBS,
+    STEP_ENDS,
     *SIZES.values(),
     SIZE_WORDS,
 )

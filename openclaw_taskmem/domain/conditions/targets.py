@@ -1,8 +1,8 @@
 """Parse and name targets, `scheme:name` or `screen`, and decide what a caller may look at.
 
 The core watches `queue:ROLE` itself: it waits until a run is queued for that role and can be
-claimed now. Plug-ins watch all other schemes. Who may look at what, for waits and for recorded
-commands as evidence:
+claimed now; and `task:ID`, for callers who may read it. Plug-ins watch all other schemes. Who may
+look at what, for waits and for recorded commands as evidence:
 
 | who asks                       | a file or path                     | all else [2]          |
 | ------------------------------ | ---------------------------------- | --------------------- |
@@ -14,7 +14,8 @@ Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
 
-[2] Terminals, processes, windows, the screen. Queues and instants are for everybody.
+[2] Terminals, processes, windows, the screen. Queues and instants are for everybody, a task for who
+may read it.
 
 The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
 
@@ -48,6 +49,8 @@ QUEUE_SCHEME: Final = "queue"
 """Scheme of queue targets."""
 QUEUE_FORM: Final = "a task is queued"
 """The only condition of a queue; it may be left out."""
+TASK_SCHEME: Final = "task"
+"""Scheme of tasks as targets."""
 _TIME_SCHEME: Final = "time"
 _PATH_SCHEME: Final = "path"
 _ONLY_CONDITIONS: Final = {QUEUE_SCHEME: QUEUE_FORM, _TIME_SCHEME: "comes"}
@@ -58,7 +61,7 @@ _LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
 BUILT_IN_SCHEMES: Final = frozenset(
-    ("path", "process", "pty", "screen", "time", "window", QUEUE_SCHEME)
+    ("path", "process", "pty", "screen", "time", "window", QUEUE_SCHEME, TASK_SCHEME)
 )
 """Schemes that the core and the built-in plug-ins watch and judge.
 
@@ -70,12 +73,13 @@ _LABEL_BYTES: Final = 80
 _UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
 _FILE_TARGET: Final = re.compile(r"(?:pty\s*:\s*file|path)\s*:", re.IGNORECASE)
-_ID_SCHEMES: Final = ("task", "session", "wait")
+_ID_SCHEMES: Final = (TASK_SCHEME, "session", "wait")
 """Schemes whose targets are named by an id."""
 TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/a/log, window:TITLE, window:0xID, screen, path:/absolute/path, process:PID, "
-    "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), queue:ROLE, or what a plug-in adds"
+    "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), task:ID, queue:ROLE, or what a "
+    "plug-in adds"
 )
 
 
@@ -250,7 +254,7 @@ def confine_target(
     Raises:
         NotAllowed: The caller may not look at it.
     """
-    if caller.person or policy.roots is None or target.scheme in _ONLY_CONDITIONS:
+    if caller.person or policy.roots is None or target.scheme in (*_ONLY_CONDITIONS, TASK_SCHEME):
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
     is_file = target.scheme == _PATH_SCHEME or (

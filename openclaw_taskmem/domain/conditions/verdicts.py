@@ -59,6 +59,17 @@ FORMS: Final = (
 """The forms of targets that show text, as a refusal lists them."""
 STATE_FORMS: Final = ("appears", "is gone", "changes", "size >= N bytes", "comes")
 """Those of the others."""
+TASK_FORMS: Final = (
+    "completes",
+    "ends",
+    "fails",
+    "is cancelled",
+    "is blocked",
+    "step N is done",
+    'step "TEXT" is done',
+    "changes",
+)
+"""Those of a task."""
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))

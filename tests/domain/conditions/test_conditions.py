@@ -383,3 +383,41 @@ def test_the_signals_of_the_page_are_read():
     page = PAGE.read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)\n```", page)
     assert read_signals(json.loads(example)).sentence == ('"Build finished" appears or fails')
+
+
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("when the task is done", "completes"),
+        ("task is marked completed", "completes"),
+        ("wake me once it has been completed", "completes"),
+        ("the other task has ended", "ends"),
+        ("it is over", "ends"),
+        ("it has been given up", "fails"),
+        ("the task is cancelled", "is cancelled"),
+        ("it gets blocked", "is blocked"),
+        ("it is waiting for the user", "is blocked"),
+        ("it makes progress", "changes"),
+        ("step 3 has been completed", "step 3 is done"),
+        ("it finishes step #3", "step 3 is done"),
+        ('"Push it" is ticked off', 'step "Push it" is done'),
+        ("the step 'Push it' is done", 'step "Push it" is done'),
+        ("it is done or fails", "completes or fails"),
+        ("step 1 is done and it is blocked", "step 1 is done and is blocked"),
+    ],
+)
+def test_what_becomes_of_a_task_is_said_in_many_words(sentence: str, form: str):
+    read = parse_condition(sentence, "task")
+    assert " or ".join(map(str, read.sides)) == form
+    assert parse_condition(form, "task").sides[0].forms == read.sides[0].forms
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("it is not blocked", "step 3", "step 0 is done", "it is stuck", "it reaches step 3"),
+        *("completes step 3 is done", "status is completed", '"done" appears', "exits", "5 %"),
+    ],
+)
+def test_what_is_unclear_of_a_task_is_free_english(sentence: str):
+    assert parse_condition(sentence, "task").free
