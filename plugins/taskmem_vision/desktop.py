@@ -25,7 +25,7 @@ _SOCKET: Final = re.compile(r"X(\d+)")
 _WAYLAND_SOCKET: Final = re.compile(r"wayland-\d+")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
 _NO_WINDOWS: Final = (
-    "A single window cannot be watched on this Wayland session: only windows of X11 programs can, "
+    "A single window cannot be watched on this Wayland session: only those of X11 programs can, "
     f"and DISPLAY names no display of theirs. {SCREEN_INSTEAD}"
 )
 _NO_DISPLAY: Final = (
@@ -111,7 +111,7 @@ def find_window_display(
     name = environ.get("DISPLAY", "").strip() or (names[0] if len(names) == 1 else None)
     if name is None:
         raise NoProvider(_NO_WINDOWS)
-    return Desktop(name, "On Wayland, only windows of X11 programs can be watched.")
+    return Desktop(name, "In this Wayland session, only windows of X11 programs can be watched.")
 
 
 def _find_only_display(sockets: Sequence[str]) -> Desktop:

@@ -2,19 +2,17 @@
 
 `screen` is everything the monitors show, by mss, on every system; on X11 the server reports
 painting, elsewhere the screen is polled, more often for a while after a change; on Wayland grim
-reads it. `window:` is a window's own pixels on X11, its dialogs, and its title as text.
+reads it. `window:` is a window's own pixels on X11, on sway its part of the screen, with its
+dialogs; its title is text.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +22,7 @@ import mss
 from mss.exception import ScreenShotError
 from PIL import Image
 
-from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetGone, TargetNotFound, Watch
+from taskmem_hookspecs import InvalidArguments, Target, TargetGone, TargetNotFound, Watch
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision import desktop
 from taskmem_vision.desktop import (
@@ -37,135 +35,17 @@ from taskmem_vision.desktop import (
     Privacy,
     Window,
     WindowChoice,
-    describe_window,
     find_dialogs,
 )
-from taskmem_vision.pictures import Look, LookHistory
+from taskmem_vision.picture_watch import PRIVATE_TITLE, PictureWatch, describe_loss, list_titles
 
 if TYPE_CHECKING:
+    from taskmem_vision.pictures import Look
     from taskmem_vision.wayland import WaylandDisplay
     from taskmem_vision.x11 import X11Display
 
-LOOK_GAP: Final = 0.2
-"""Minimum time between two looks. Seconds."""
-POLL_GAP: Final = 2.0
-"""Time between two looks where no paint events are available. Seconds."""
-LIVELY_SECONDS: Final = 10.0
-"""How long after a change polling uses `LOOK_GAP` instead. Seconds."""
-_ONLY_PLACE: Final = "now"
-"""The only place of a picture, which has no past."""
 
-
-class LookThrottle:
-    """Tells one watch when to look again: after an event, at most once in `LOOK_GAP` seconds."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stirred = asyncio.Event()
-        self._looked_at = float("-inf")
-        self._moved_at = float("-inf")
-        self._stale = True
-
-    def note_event(self) -> None:
-        """Note that something happened."""
-        self._stale = True
-        self._stirred.set()
-
-    def is_due(self) -> bool:
-        """Return whether to look again; an event within `LOOK_GAP` stays pending."""
-        return self._stale and self._loop.time() >= self._looked_at + LOOK_GAP
-
-    def record_look(self) -> float:
-        """Record a look, and return its time in monotonic seconds."""
-        self._stale = False
-        self._looked_at = self._loop.time()
-        return self._looked_at
-
-    def record_motion(self) -> None:
-        """Record that the last look showed something new."""
-        self._moved_at = self._looked_at
-
-    async def wait_for_event(self) -> None:
-        """Wait for an event, and until the last look is `LOOK_GAP` ago."""
-        await self._stirred.wait()
-        await self._wait_since_look(LOOK_GAP)
-        self._stirred.clear()
-
-    async def wait_for_poll(self) -> None:
-        """Wait until the next look is due where no events are available."""
-        lively = self._loop.time() < self._moved_at + LIVELY_SECONDS
-        await self._wait_since_look(LOOK_GAP if lively else POLL_GAP)
-        self._stale = True
-
-    async def _wait_since_look(self, seconds: float) -> None:
-        # Another wait may have looked meanwhile, which postpones the next look.
-        while (left := self._looked_at + seconds - self._loop.time()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(left)
-
-
-class _PictureWatch(ABC):
-    """`Watch` without `wait_for_change`, which subclasses add; it has one place."""
-
-    def __init__(self, note: str | None) -> None:
-        """Set the note about the target for the first frame; None: none."""
-        self._note = note
-        self._track = LookHistory()
-        self._look: Look | None = None
-        self._gone: str | None = None
-        self._throttle = LookThrottle()
-        self._loop = asyncio.get_running_loop()
-
-    async def here(self) -> Frame:
-        """Return the current frame, with the note about the target.
-
-        Raises:
-            TargetGone: The target went away.
-        """
-        frame = await self._build_frame()
-        if frame.gone is not None:
-            raise TargetGone(frame.gone)
-        notes = " ".join(filter(None, (self._note, frame.note)))
-        return frame.model_copy(update={"note": notes or None})
-
-    async def end(self) -> str:
-        """Return the only place."""
-        return _ONLY_PLACE
-
-    async def look(self, place: str, start: str) -> Frame:
-        """Return the current frame."""
-        del place, start
-        return await self._build_frame()
-
-    async def close(self) -> None:
-        """Close the connection to the display."""
-        self._disconnect()
-
-    @abstractmethod
-    async def _refresh_look(self) -> str | None:
-        """Look if something may be new; return why nothing can be seen."""
-
-    @abstractmethod
-    def _disconnect(self) -> None:
-        """Close the connection to the display, if it is open."""
-
-    @property
-    def _text(self) -> str | None:
-        """The target's titles; None: it has no name, or it is unknown."""
-        return None
-
-    async def _build_frame(self) -> Frame:
-        note = await self._refresh_look()
-        return Frame(
-            seen_at=datetime.now(UTC),
-            place=_ONLY_PLACE,
-            text=self._text,
-            picture=self._look,
-            note=note,
-            gone=self._gone,
-        )
-
-
-class _ScreenWatch(_PictureWatch):
+class _ScreenWatch(PictureWatch):
     """`Watch` on a screen."""
 
     def __init__(
@@ -293,56 +173,7 @@ def _take_screenshot(display: str | None) -> Image.Image:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
 
 
-class _WaylandWatch(_PictureWatch):
-    """`Watch` on a Wayland screen."""
-
-    def __init__(self, display: WaylandDisplay, note: str | None) -> None:
-        super().__init__(note)
-        self._display = display
-        self._why: str | None = None
-        """Why nothing could be seen at the last look; None: it was seen."""
-        self._turn = asyncio.Lock()
-        """Held during a look, which takes so long that another wait may ask meanwhile."""
-
-    async def wait_for_change(self) -> None:
-        """Wait until the next look is due."""
-        await self._throttle.wait_for_poll()
-
-    async def open(self) -> None:
-        """Look for the first time.
-
-        Raises:
-            DisplayGone: It cannot be reached.
-            NoProvider: The compositor shows it to nobody.
-        """
-        await self._capture()
-
-    async def _refresh_look(self) -> str | None:
-        async with self._turn:
-            if self._throttle.is_due():
-                self._why = None
-                try:
-                    await self._capture()
-                except (DisplayGone, NoProvider) as gone:
-                    self._why = f"The screen cannot be seen just now: {gone}"
-                    self._look = None
-        return self._why
-
-    async def _capture(self) -> None:
-        at = self._throttle.record_look()
-        look = self._track.add_look(at, await self._display.read_pixels())
-        if look is not self._look:
-            self._throttle.record_motion()
-        self._look = look
-
-    def _disconnect(self) -> None:
-        """Do nothing: each look has a connection of its own."""
-
-
-_PRIVATE_TITLE: Final = "The window has a title that is private now; it is not looked at."
-
-
-class _WindowWatch(_PictureWatch):
+class _WindowWatch(PictureWatch):
     """`Watch` on one window."""
 
     def __init__(
@@ -394,7 +225,7 @@ class _WindowWatch(_PictureWatch):
         except DisplayGone:
             self._lose_window("went away with its display", known=False)
         if self._is_private:
-            self._look, why = None, None if self._gone else _PRIVATE_TITLE
+            self._look, why = None, None if self._gone else PRIVATE_TITLE
         # Events that arrived with the replies do not make the socket readable, so read them now.
         self._loop.call_soon(self._process_events)
         return why
@@ -405,8 +236,7 @@ class _WindowWatch(_PictureWatch):
         if self._is_private or not self._known:
             return None
         open_ones = [each for each in self._family if each.id not in self._private]
-        titles = (" ".join(each.title.split()) for each in (self._window, *open_ones))
-        return "\n".join(dict.fromkeys(filter(None, titles)))
+        return list_titles([self._window, *open_ones])
 
     @property
     def _is_private(self) -> bool:
@@ -497,8 +327,7 @@ class _WindowWatch(_PictureWatch):
 
     def _lose_window(self, how: str, *, known: bool = True) -> None:
         self._known = known
-        called = "" if self._is_private else f" {describe_window(self._window)}"
-        self._gone = f"The window{called} {how}."
+        self._gone = describe_loss(self._window, self._privacy, how)
         self._look = None
         self._throttle.note_event()
         self._disconnect()
@@ -552,8 +381,8 @@ _NO_LIBRARY: Final = (
     f"A single window cannot be watched without libxcb; {_INSTALL}. {desktop.SCREEN_INSTEAD}"
 )
 _PRIVACY_LOST: Final = (
-    f"{PRIVATE_VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
-    f"{_INSTALL}; or unset it."
+    f"{PRIVATE_VARIABLE} cannot be kept to, for nothing here says where windows are (on "
+    f"Wayland only sway does): on X11, {_INSTALL}; or unset it."
 )
 _IS_PRIVATE: Final = f"The window is private, by {PRIVATE_VARIABLE}, and not looked at."
 
@@ -577,6 +406,8 @@ class ScreenSensor:
         """
         try:
             if target.scheme == "window":
+                if (watch := await self._watch_sway_window(target.name)) is not None:
+                    return watch
                 return self._watch_window(target.name)
             if target.name:
                 raise InvalidArguments("screen takes no name: it is all that the monitors show.")
@@ -595,13 +426,46 @@ class ScreenSensor:
         return _ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
     async def _watch_wayland(self, found: Desktop) -> Watch:
-        from taskmem_vision.wayland import WaylandDisplay
-
-        if self._privacy:
+        display = _open_wayland(found, self._environ)
+        if self._privacy and await display.find_sway() is None:
             raise NoProvider(_PRIVACY_LOST)
-        watch = _WaylandWatch(WaylandDisplay(found.name or "", self._environ), found.note)
-        await watch.open()
-        return watch
+        return await _watch_wayland_target(display, found.note, self._privacy)
+
+    async def _watch_sway_window(self, name: str) -> Watch | None:
+        """Start to watch a window in a session of sway; return None in any other."""
+        sockets = list_sockets(self._environ)
+        try:
+            found = desktop.find_screen_display(self._environ, self._platform, sockets)
+        except NoProvider:
+            return None
+        display = _open_wayland(found, self._environ) if found.is_wayland else None
+        if display is None or await display.find_sway() is None:
+            return None
+        tree = await display.read_tree()
+        choice = self._choose_window(name, tree.windows)
+        notes = " ".join(filter(None, (found.note, desktop.describe_choice(choice)))) or None
+        if tree.is_of_x11(choice.window) and (own := self._watch_own_pixels(choice.window, notes)):
+            return own
+        return await _watch_wayland_target(display, notes, self._privacy, choice.window)
+
+    def _watch_own_pixels(self, window: Window, note: str | None) -> Watch | None:
+        """Start to watch an X11 program's window on its display; None: that is not at hand."""
+        name = self._environ.get("DISPLAY")
+        if not name or not _has_x11():
+            return None
+        try:
+            display = _connect_x11(name)
+        except DisplayGone:
+            return None
+        try:
+            there = display.read_window(window.id)
+            if there is not None and there.title == window.title:
+                return _WindowWatch(display, there, note, self._privacy)
+        except BaseException:
+            display.close()
+            raise
+        display.close()
+        return None
 
     def _watch_window(self, name: str) -> Watch:
         sockets = list_sockets(self._environ)
@@ -659,6 +523,22 @@ def _has_x11() -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def _open_wayland(found: Desktop, environ: Mapping[str, str]) -> WaylandDisplay:
+    from taskmem_vision.wayland import WaylandDisplay
+
+    return WaylandDisplay(found.name or "", environ)
+
+
+async def _watch_wayland_target(
+    display: WaylandDisplay, note: str | None, privacy: Privacy, window: Window | None = None
+) -> Watch:
+    from taskmem_vision.wayland_watch import WaylandWatch
+
+    watch = WaylandWatch(display, note, privacy, window)
+    await watch.open()
+    return watch
 
 
 def _connect_x11(name: str) -> X11Display:

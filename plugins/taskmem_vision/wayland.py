@@ -1,4 +1,4 @@
-"""A Wayland display: what its monitors show, which grim reads.
+"""A Wayland display: what its monitors show, which grim reads, and its windows, if it is sway's.
 
 Wayland itself lets no program see what others paint. Compositors made with wlroots (sway, labwc,
 cage, Hyprland, river, Wayfire) have a protocol for it, which grim speaks. It tells nothing of
@@ -21,6 +21,7 @@ from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.desktop import DisplayGone
 from taskmem_vision.gemini import remove_keys
 from taskmem_vision.programs import run_program
+from taskmem_vision.sway import WindowTree, find_socket, read_tree
 from taskmem_vision.text_lines import to_one_line
 
 LIMIT_SECONDS: Final = 10.0
@@ -65,25 +66,43 @@ class WaylandDisplay:
     """A Wayland display that grim reads."""
 
     def __init__(self, name: str, environ: Mapping[str, str]) -> None:
-        """Set the name, as in WAYLAND_DISPLAY, and the environment of the daemon.
+        """Set the name, as in WAYLAND_DISPLAY, and the environment of the daemon."""
+        self._folder: Final = find_runtime_folder(environ)
+        self._path: Final = self._folder / name
+        self._environ: Final = {**remove_keys(environ), "WAYLAND_DISPLAY": str(self._path)}
+        self._sway: Path | None = None
+        """The socket at which sway answered last; None: it did not."""
+
+    async def find_sway(self) -> Path | None:
+        """Return the socket of the sway whose display it is; None: it is not sway's."""
+        named = self._environ.get("SWAYSOCK")
+        return await asyncio.to_thread(find_socket, self._path, self._folder, named)
+
+    async def read_tree(self) -> WindowTree:
+        """Return all windows.
 
         Raises:
-            NoProvider: grim is not installed, or would see nothing.
+            DisplayGone: They cannot be told now.
         """
-        self._command: Final = (find_grim(environ), "-t", "ppm", "-")
-        path = str(find_runtime_folder(environ) / name)
-        self._environ: Final = {**remove_keys(environ), "WAYLAND_DISPLAY": path}
+        path = self._sway or await self.find_sway()
+        if path is None:
+            raise DisplayGone("sway is gone.")
+        self._sway = None
+        tree = await asyncio.to_thread(read_tree, path)
+        self._sway = path
+        return tree
 
     async def read_pixels(self) -> Image.Image:
         """Return what all monitors show, in RGB.
 
         Raises:
             DisplayGone: It cannot be read now.
-            NoProvider: The compositor shows it to nobody.
+            NoProvider: grim is not installed, or the compositor shows it to nobody.
         """
+        command = (find_grim(self._environ), "-t", "ppm", "-")
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                printed = await run_program(self._command, self._environ, most_bytes=_MOST_BYTES)
+                printed = await run_program(command, self._environ, most_bytes=_MOST_BYTES)
         except TimeoutError:
             raise DisplayGone(f"grim read no picture within {LIMIT_SECONDS:g} s.") from None
         except OSError as error:

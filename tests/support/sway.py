@@ -52,7 +52,7 @@ class Sway(Screen):
         kept = {name: each for name, each in os.environ.items() if name not in _FOREIGN}
         ours = {"XDG_RUNTIME_DIR": str(self.runtime), "WAYLAND_DISPLAY": self.display}
         if self._xwayland:
-            ours["DISPLAY"] = self._x11_display()
+            ours["DISPLAY"] = (self.runtime / "x11").read_text().strip()
         return {**kept, **ours, "SWAYSOCK": str(self.socket)}
 
     @property
@@ -64,12 +64,17 @@ class Sway(Screen):
         """Start the compositor; return when it serves."""
         width, height = self.size
         begin, config, log = (self.runtime / name for name in ("begin", "config", "log"))
+        # Another user, which the tests may be, could not reach it otherwise.
+        xwayland = self.runtime / "xwayland"
+        xwayland.write_text('#!/bin/sh\nexec Xwayland "$@" -ac\n')
+        xwayland.chmod(0o755)
         begin.write_text(f"cd {self.runtime}; printenv DISPLAY > x11; touch serves")
         config.write_text(
             f"output HEADLESS-1 mode {width}x{height}\n"
             "output HEADLESS-1 bg #000000 solid_color\n"
             "default_border none\ndefault_floating_border none\n"
             f"xwayland {'force' if self._xwayland else 'disable'}\n"
+            'for_window [title="^Dialog"] floating enable\n'
             f"{self._config}\nexec sh {begin}\n"
         )
         as_user: tuple[str, ...] = ()
@@ -81,6 +86,7 @@ class Sway(Screen):
             "WLR_BACKENDS": "headless",
             "WLR_RENDERER": "pixman",
             "WLR_LIBINPUT_NO_DEVICES": "1",
+            "WLR_XWAYLAND": str(xwayland),
             "XDG_RUNTIME_DIR": str(self.runtime),
         }
         program, *command = bind_command("sway", "-c", str(config))
@@ -103,25 +109,22 @@ class Sway(Screen):
     def stop(self) -> None:
         """End the compositor, and with it all that shows on it."""
         super().stop()
-        for left in self.runtime.iterdir():
-            left.unlink()
+        shutil.rmtree(self.runtime)
+        self.runtime.mkdir()
 
-    def tell(self, *command: str) -> None:
-        """Have the compositor do something."""
-        told = ["swaymsg", "--quiet", *command]
-        subprocess.run(told, env=self.environ, check=True, timeout=PATIENCE)
-
-    def _x11_display(self) -> str:
-        return (self.runtime / "x11").read_text().strip()
+    def tell(self, *command: str) -> str:
+        """Have the compositor do something, or tell something."""
+        told = ["swaymsg", "--raw", *command]
+        return subprocess.check_output(told, env=self.environ, timeout=PATIENCE, text=True)
 
 
 class Terminal:
     """A window of a colour, with a title, that shows what it is told; from `with` on."""
 
     def __init__(self, sway: Sway, title: str, colour: int) -> None:
-        self._environ = sway.environ
+        self._sway = sway
         self._title, self._colour = title, colour
-        self._fifo = sway.runtime / f"terminal-{id(self)}"
+        self._fifo = Path(tempfile.mkdtemp(dir=sway.runtime)) / "pipe"
 
     def __enter__(self) -> Self:
         os.mkfifo(self._fifo)
@@ -132,12 +135,14 @@ class Terminal:
                 *("--override=csd.preferred=none", "--override=cursor.color=000000 000000"),
                 *("sh", "-c", script),
             ),
-            env=self._environ,
+            env=self._sway.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        until(Path(f"{self._fifo}.there").exists, "a window")
+        until(Path(f"{self._fifo}.there").exists, "a program in a window")
+        shown = f'"name": "{self._title}"'
+        until(lambda: shown in self._sway.tell("-t", "get_tree"), "a window")
         self._pipe = self._fifo.open("wb", buffering=0)
         self.paint(self._colour)
         return self

@@ -56,7 +56,7 @@ def test_of_a_sessions_sockets_the_wayland_one_counts() -> None:
 def test_wayland_watches_only_x11_windows_and_notes_it() -> None:
     found = desktop.find_window_display({**WAYLAND, "DISPLAY": ":0"}, "linux", [])
     assert found.name == ":0"
-    assert found.note == "On Wayland, only windows of X11 programs can be watched."
+    assert found.note == "In this Wayland session, only windows of X11 programs can be watched."
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from taskmem_vision import sensor
-from taskmem_vision.sensor import LIVELY_SECONDS, LOOK_GAP, POLL_GAP, LookThrottle
+from taskmem_vision import picture_watch
+from taskmem_vision.picture_watch import LIVELY_SECONDS, LOOK_GAP, POLL_GAP, LookThrottle
 
 
 class Time:
@@ -31,7 +31,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
-    monkeypatch.setattr(sensor.asyncio, "sleep", made.sleep)
+    monkeypatch.setattr(picture_watch.asyncio, "sleep", made.sleep)
     return made
 
 

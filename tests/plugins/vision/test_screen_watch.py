@@ -11,6 +11,7 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
+from taskmem_vision import picture_watch
 from taskmem_vision import sensor as watches
 from tests.plugins.vision.papers import (
     BLUE,
@@ -35,8 +36,8 @@ SECRET = {"TASKMEM_PRIVATE_WINDOWS": "bank , DIARY"}
 def polls(monkeypatch):
     """No xcffib; and looks that come soon enough for a test."""
     monkeypatch.setattr("taskmem_vision.sensor._has_x11", lambda: False)
-    monkeypatch.setattr(watches, "LOOK_GAP", 0.01)
-    monkeypatch.setattr(watches, "POLL_GAP", 0.02)
+    monkeypatch.setattr(picture_watch, "LOOK_GAP", 0.01)
+    monkeypatch.setattr(picture_watch, "POLL_GAP", 0.02)
 
 
 # --- what is seen -------------------------------------------------------------------
@@ -119,7 +120,7 @@ async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch
         async with watch_target(short, "screen") as watch:
             os.kill(short.pids[0], signal.SIGKILL)
             await await_frame(watch, lambda frame: frame.picture is None)
-            monkeypatch.setattr("taskmem_vision.sensor.LIVELY_SECONDS", 0.0)
+            monkeypatch.setattr("taskmem_vision.picture_watch.LIVELY_SECONDS", 0.0)
             watch._throttle._looked_at = float("-inf")
             await look(watch)
             waking = asyncio.create_task(watch.wait_for_change())

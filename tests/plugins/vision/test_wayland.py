@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from taskmem_hookspecs import Target
+from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
+from taskmem_hookspecs.testing import SensorSuite
+from taskmem_vision import picture_watch, wayland, wayland_watch
 from taskmem_vision import sensor as watches
-from taskmem_vision import wayland
+from taskmem_vision.desktop import DisplayGone, Privacy, Window
 from taskmem_vision.sensor import ScreenSensor
-from tests.plugins.vision.papers import BLUE, GREEN, RED, await_frame, colours, watch_target
+from taskmem_vision.sway import Surface, WindowTree, parse_tree
+from taskmem_vision.wayland_watch import WaylandWatch
+from tests.plugins.vision.papers import (
+    BLUE,
+    GREEN,
+    RED,
+    Papers,
+    await_frame,
+    colours,
+    sensor,
+    watch_target,
+)
 from tests.support.sway import Sway, Terminal, require_sway
 
+BANK = {"TASKMEM_PRIVATE_WINDOWS": "bank"}
 SCREEN = Target(scheme="screen", name="")
 
 
@@ -30,7 +47,7 @@ def sway() -> Iterator[Sway]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks that come soon enough for a test."""
-    monkeypatch.setattr(watches, "POLL_GAP", 0.05)
+    monkeypatch.setattr(picture_watch, "POLL_GAP", 0.05)
 
 
 async def test_a_wayland_screen_shows_what_its_monitors_show(sway):
@@ -54,6 +71,7 @@ async def test_a_session_found_without_variables_is_wayland_not_x11(sway, monkey
     environ = {"XDG_RUNTIME_DIR": str(sway.runtime), "PATH": os.environ["PATH"]}
     watch = await ScreenSensor(environ, "linux").watch(SCREEN)
     assert (await watch.here()).note == "It is on display wayland-1, the only one here."
+    await watch.close()
 
 
 async def test_a_compositor_that_ends_is_noted_and_its_next_one_seen():
@@ -82,6 +100,215 @@ async def test_a_compositor_that_hangs_is_noted_and_seen_again(monkeypatch):
                 os.kill(short.pids[0], signal.SIGCONT)
             monkeypatch.undo()
             await await_frame(watch, lambda frame: frame.picture is not None)
+
+
+# --- windows ------------------------------------------------------------------------
+
+
+class TestSwayWindow(SensorSuite):
+    """A window whose title changes."""
+
+    @pytest.fixture(autouse=True)
+    def open(self, sway):
+        self.sway = sway
+        with Terminal(sway, "The letter", GREEN) as self.window:
+            (window,) = parse_tree(json.loads(sway.tell("-t", "get_tree"))).windows
+            self.name = f"0x{window.id:x}"
+            yield
+
+    def make_sensor(self, tmp_path):
+        return sensor(self.sway)
+
+    def make_target(self, tmp_path):
+        return Target(scheme="window", name=self.name)
+
+    def show(self, tmp_path, text):
+        self.window.call(text)
+
+    def make_missing(self, tmp_path):
+        return Target(scheme="window", name="The parcel")
+
+    def remove(self, tmp_path):
+        self.window.close()
+        return True
+
+
+async def test_a_window_is_its_part_of_the_screen_with_its_title(sway):
+    with Terminal(sway, "Left", GREEN) as left, Terminal(sway, "Right", RED) as right:
+        async with watch_target(sway, "window:Left") as watch:
+            frame = await await_frame(watch, lambda frame: GREEN in colours(frame))
+            assert frame.text == "Left"
+            assert frame.picture.size == (400, 600)
+            assert RED not in colours(frame)
+            right.paint(BLUE)
+            left.call("Left, done")
+            frame = await await_frame(watch, lambda frame: frame.text == "Left, done")
+            assert BLUE not in colours(frame)
+            left.paint(RED)
+            await await_frame(watch, lambda frame: RED in colours(frame))
+
+
+async def test_another_program_that_lies_over_a_window_is_black_in_it(sway):
+    with Terminal(sway, "Under", GREEN), Terminal(sway, "Dialog of another", RED):
+        async with watch_target(sway, "window:Under") as watch:
+            frame = await await_frame(watch, lambda frame: GREEN in colours(frame))
+            assert frame.text == "Under"
+            assert 0 in colours(frame)
+            assert RED not in colours(frame)
+        async with watch_target(sway, "window:Dialog") as watch:
+            frame = await await_frame(watch, lambda frame: RED in colours(frame))
+            assert GREEN not in colours(frame)
+
+
+async def test_a_window_that_is_hidden_is_waited_for_and_its_end_told(sway):
+    with Terminal(sway, "Away", GREEN) as window:
+        async with watch_target(sway, "window:Away") as watch:
+            await await_frame(watch, lambda frame: GREEN in colours(frame))
+            sway.tell("move container to workspace other")
+            frame = await await_frame(watch, lambda frame: frame.picture is None)
+            assert "on another desktop" in frame.note
+            sway.tell("workspace other")
+            await await_frame(watch, lambda frame: GREEN in colours(frame))
+            window.close()
+            frame = await await_frame(watch, lambda frame: frame.gone)
+            assert frame.gone.startswith('The window "Away" (0x')
+            assert frame.gone.endswith("was closed.")
+
+
+async def test_a_window_that_ends_with_its_compositor_closed_not():
+    require_sway()
+    with Sway((300, 200)) as short, Terminal(short, "Doomed", GREEN):
+        async with watch_target(short, "window:Doomed") as watch:
+            await watch.here()
+            os.kill(short.pids[0], signal.SIGKILL)
+            frame = await await_frame(watch, lambda frame: frame.gone)
+            assert frame.gone.endswith("went away with its display.")
+            assert frame.text is None
+
+
+async def test_a_missing_window_is_refused_with_those_that_are_there(sway):
+    with Terminal(sway, "Only", GREEN), pytest.raises(TargetNotFound, match='there are "Only"'):
+        async with watch_target(sway, "window:missing"):
+            pass
+
+
+async def test_private_wayland_windows_are_black_and_no_targets(sway):
+    with Terminal(sway, "My Bank", RED), Terminal(sway, "Public", GREEN) as public:
+        async with watch_target(sway, "screen", **BANK) as watch:
+            frame = await await_frame(watch, lambda frame: GREEN in colours(frame))
+            assert RED not in colours(frame)
+            public.call("Bank, too")
+            await await_frame(watch, lambda frame: GREEN not in colours(frame))
+        with pytest.raises(TargetNotFound, match="private"):
+            async with watch_target(sway, "window:bank", **BANK):
+                pass
+
+
+async def test_a_window_that_turns_private_is_not_shown_or_named(sway):
+    with Terminal(sway, "News", GREEN) as window:
+        async with watch_target(sway, "window:News", **BANK) as watch:
+            await await_frame(watch, lambda frame: GREEN in colours(frame))
+            window.call("Bank")
+            frame = await await_frame(watch, lambda frame: frame.picture is None)
+            assert "private now" in frame.note
+            assert frame.text is None
+
+
+async def test_an_x11_program_in_wayland_shows_its_own_pixels(monkeypatch):
+    require_sway("Xwayland")
+    with Sway(xwayland=True) as both, closing(Papers(both.environ["DISPLAY"])) as papers:
+        papers.open("X11")
+        with Terminal(both, "Dialog above", BLUE):
+            async with watch_target(both, "window:X11") as watch:
+                assert isinstance(watch, watches._WindowWatch)
+                frame = await await_frame(watch, lambda frame: frame.picture is not None)
+                assert colours(frame) == {GREEN}
+            async with watch_target(both, "screen") as watch:
+                await await_frame(watch, lambda frame: {BLUE, GREEN} <= colours(frame))
+            async with watch_target(both, "window:X11", DISPLAY=":63999") as watch:
+                assert isinstance(watch, WaylandWatch)
+                await await_frame(watch, lambda frame: colours(frame) == {GREEN, 0})
+            another = Window(1, "Of another display")
+            monkeypatch.setattr("taskmem_vision.x11.X11Display.read_window", lambda *_: another)
+            async with watch_target(both, "window:X11") as watch:
+                assert isinstance(watch, WaylandWatch)
+
+
+class FakeDisplay:
+    """A session whose windows are painted at their new places some time later."""
+
+    def __init__(self, *trees: WindowTree) -> None:
+        self._trees = iter(trees)
+        self.slept = 0
+        self.looks = [0]
+
+    async def find_sway(self) -> None:
+        return None
+
+    async def read_tree(self) -> WindowTree:
+        return next(self._trees)
+
+    async def read_pixels(self) -> Image.Image:
+        self.looks.append(self.slept)
+        return Image.new("RGB", (100, 100), "red")
+
+    async def settle(self, seconds: float) -> None:
+        self.slept += 1
+
+
+def tree_of(title: str, left: int) -> WindowTree:
+    box = (left, 0, 50, 100)
+    return WindowTree((0, 0, 100, 100), (Surface(Window(1, title), box, (box,), None),))
+
+
+@pytest.mark.parametrize(
+    ("trees", "looks"),
+    [
+        ([tree_of("My bank", 0)] * 3, [1]),
+        ([tree_of("My bank", 0)] * 3 + [tree_of("My bank", 50)] * 3, [1, 2]),
+        ([tree_of("My bank", 0)] * 2 + [tree_of("My bank", 50)] * 4, [1, 2]),
+        ([tree_of("News", 0)] * 2 + [tree_of("My bank", 0)] * 4, [1, 2]),
+    ],
+    ids=["at first", "moved before", "moved meanwhile", "private meanwhile"],
+)
+async def test_a_look_counts_only_once_what_moved_was_painted(monkeypatch, trees, looks):
+    display = FakeDisplay(*trees)
+    monkeypatch.setattr(wayland_watch.asyncio, "sleep", display.settle)
+    watch = WaylandWatch(display, None, Privacy(BANK))
+    await watch.open()
+    if len(trees) == 6 and trees[2] == trees[0]:
+        monkeypatch.setattr(picture_watch, "LOOK_GAP", 0)
+        watch._throttle.note_event()
+    picture = (await watch.here()).picture.image
+    left = trees[-1].surfaces[0].box[0]
+    assert picture.getpixel((left + 1, 1)) == (0, 0, 0)
+    assert picture.getpixel((51 - left, 1)) == (255, 0, 0)
+    assert sorted({*display.looks[1:]}) == looks
+
+
+async def test_windows_that_never_stand_still_are_noted_not_shown(monkeypatch):
+    display = FakeDisplay(*(tree_of("My bank", left) for left in range(50)))
+    monkeypatch.setattr(wayland_watch.asyncio, "sleep", display.settle)
+    watch = WaylandWatch(display, None, Privacy(BANK))
+    await watch.open()
+    frame = await watch.here()
+    assert frame.picture is None
+    assert "are moving" in frame.note
+
+
+def test_a_window_is_cropped_by_the_scale_and_corner_of_screens():
+    box = (110, 220, 40, 30)
+    tree = WindowTree((100, 200, 100, 100), (Surface(Window(1, "A"), box, (box,), None),))
+    shot = Image.new("RGB", (200, 200))
+    shot.paste((255, 0, 0), (20, 40, 100, 100))
+    cropped = tree.crop_window(shot, Window(1, "A"), ())
+    assert cropped.getcolors() == [(80 * 60, (255, 0, 0))]
+
+
+@pytest.mark.parametrize("told", [{}, {"rect": {"x": 1}}, {"rect": None, "nodes": []}])
+def test_a_tree_of_another_form_is_told_of(told):
+    with pytest.raises(DisplayGone, match="form that is not known"):
+        parse_tree(told)
 
 
 # --- what is refused ----------------------------------------------------------------

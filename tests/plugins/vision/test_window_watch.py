@@ -10,7 +10,7 @@ from xcffib.xproto import WindowClass
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_hookspecs.testing import SensorSuite
-from taskmem_vision.sensor import LOOK_GAP
+from taskmem_vision.picture_watch import LOOK_GAP
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
