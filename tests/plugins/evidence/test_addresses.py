@@ -1,6 +1,6 @@
 import pytest
 
-from taskmem_evidence.urls import is_askable
+from taskmem_hookspecs.web_access import is_askable
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from taskmem_evidence import urls
-from taskmem_evidence.urls import UrlVerifier, is_public
-from taskmem_hookspecs import Verdict
+from taskmem_evidence.urls import UrlVerifier
+from taskmem_hookspecs import Verdict, web_access
 from taskmem_hookspecs.testing import VerifierSuite
+from taskmem_hookspecs.web_access import is_public
 from tests.plugins.evidence.claims import a_claim
 from tests.support.required import do_without
 from tests.support.waiting import PATIENCE
@@ -368,7 +369,7 @@ async def test_where_a_name_leads_once_it_was_looked_up_is_not_asked(
 ):
     first = "127.0.0.2"  # nobody listens there
     monkeypatch.setenv("TASKMEM_EVIDENCE_URLS", allowed)
-    monkeypatch.setattr(urls, "is_public", first.__eq__)
+    monkeypatch.setattr(web_access, "is_public", first.__eq__)
     names["shop.example"] = itertools.chain([[first]], itertools.repeat([later]))
     finding = await look(f"http://shop.example:{server.port}/")
     assert finding.verdict is Verdict.REFUTED
@@ -457,7 +458,7 @@ async def test_where_nobody_listens_is_refuted():
 
 async def test_who_refuses_us_behind_a_proxy_is_unproven(names, monkeypatch):
     names["shop.example"] = ["127.0.0.1"]
-    monkeypatch.setattr(urls, "is_public", lambda address: True)
+    monkeypatch.setattr(web_access, "is_public", lambda address: True)
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     finding = await look("http://shop.example:9/")
     assert finding.verdict is Verdict.UNPROVEN
@@ -533,7 +534,7 @@ async def test_certificate_must_match_the_host_name_not_the_address(tls, names):
     names["shop.example"] = names["other.example"] = ["127.0.0.1"]
     ours, theirs = tls
     verifier = UrlVerifier()
-    verifier._tls = theirs
+    verifier._web._tls = theirs
     with serve_pages({"/": (200, {}, BODY)}, tls=ours) as server:
 
         async def verify_host(host):
