@@ -190,7 +190,6 @@ def test_a_path_whose_folder_is_not_there_is_waited_for(tmp_path: Path):
 
 
 def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 0.05)
     hangs, find = threading.Event(), paths._find
 
     def find_late(path: str, within: tuple[str, ...] | None) -> paths._Look:
@@ -201,6 +200,7 @@ def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytes
         watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path)))
         place = await watch.end()
         monkeypatch.setattr("taskmem_targets.paths._find", find_late)
+        monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 0.05)
         hanging = await watch.look(place, place)
         hangs.set()
         monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 10)
