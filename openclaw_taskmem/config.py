@@ -69,6 +69,7 @@ _WORDS: Final[Mapping[str, Sequence[str]]] = {
     "tools": TOOL_PROFILES,
     "notify": tuple(Notify),
     "evidence_urls": ("all", "public", "none"),
+    "wait_urls": ("public", "all", "none"),
     "openclaw_cli_text": ("auto", "full", "brief"),
     "sandbox_looks": ("workspace", "none", "all"),
 }
@@ -136,6 +137,10 @@ class Settings:
     """Targets that `smart_wait` shows an agent in a sandbox: `workspace`, `none` or `all`.
 
     `workspace`: files of its own folder, and what its session runs. `none`: only the latter."""
+    wait_urls: str = "public"
+    """Which URLs agents may wait for: `public`, `all` or `none`. Read by the plug-in of targets."""
+    wait_commands: tuple[str, ...] = ()
+    """How the commands begin that agents may have run again and again; `all`: any."""
     hold_back: bool = True
     """True if answers that name missing files are held back, for plug-ins that ask.
 

@@ -221,9 +221,25 @@ class NumberForm(Value):
     value: Finite
 
     def __str__(self) -> str:
-        plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", self.number)
+        plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]|\$\.[^\s\"]+", self.number)
         name = self.number if plain and self.number.lower() not in EMPTY_WORDS else None
         return f"{name or quote(self.number)} {self.op} {write_number(self.value)}"
+
+
+FIELD_PREFIX: Final = "$."
+"""How the path of a field of JSON begins, such as `$.jobs[0].state`."""
+
+
+class FieldForm(Value):
+    """A field of the JSON that a page or command answers has a value."""
+
+    field: Annotated[Line, Field(pattern=r"^\$\.[^\s\"]+$")]
+    """Path of the field; `[]` stands for any item of a list."""
+    value: Line
+    """Text, or another value as JSON writes it: `true`, `null`."""
+
+    def __str__(self) -> str:
+        return f"{self.field} is {quote(self.value)}"
 
 
 _STATE_WORDS: Final[Mapping[State, str]] = {
@@ -268,6 +284,7 @@ Form = (
     | QuietForm
     | PercentForm
     | NumberForm
+    | FieldForm
     | StateForm
     | StepForm
 )
@@ -292,6 +309,11 @@ class Condition(Value):
     sentence: str
     """The condition as the agent wrote it."""
     sides: tuple[Side, ...]
+
+    @property
+    def forms(self) -> tuple[tuple[Form, ...], ...]:
+        """The forms of each side."""
+        return tuple(side.forms for side in self.sides)
 
     @property
     def parsed_sides(self) -> tuple[int, ...]:

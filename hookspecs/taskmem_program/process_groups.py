@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Self, cast
 
+_PIPE_BYTES: Final = 65_536
+"""Bytes that a pipe holds."""
 _LEADER: Final = ("/bin/sh", "-c", "read -r _; kill -s KILL 0")
 """Kills its own group at the end of its input."""
 
@@ -80,6 +82,7 @@ async def start_in_group(
     command: Sequence[str],
     environ: Mapping[str, str],
     *,
+    folder: str | None = None,
     stdin: int = DEVNULL,
     stdout: int = DEVNULL,
     stderr: int = DEVNULL,
@@ -87,8 +90,8 @@ async def start_in_group(
 ) -> AsyncGenerator[tuple[Process, ProcessGroup]]:
     """Start a command in a group of its own; once the block is left, all of the group has ended.
 
-    That holds also if it is cancelled while the command is being started. `limit`: bytes of the
-    longest line that is read from it.
+    That holds also if it is cancelled while the command is being started. `folder`: where it runs;
+    None: in that of this process. `limit`: bytes of the longest line that is read from it.
 
     Raises:
         OSError: It cannot be started.
@@ -99,6 +102,7 @@ async def start_in_group(
             asyncio.create_subprocess_exec(
                 *command,
                 env=environ,
+                cwd=folder,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
@@ -129,3 +133,42 @@ def _close_pipes(process: Process) -> None:
                 pipe.close()
             case _:
                 pass
+
+
+class OutputTail:
+    """The last bytes of a command's output, read while it runs.
+
+    It does not wait for the end of the output: a child process may keep it open for ever.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        """Take how many bytes are kept."""
+        self._most_bytes = most_bytes
+        self._source, self.sink = os.pipe()
+        """`sink` is the end that the command writes to."""
+        self._kept = b""
+        self.count = 0
+        """Bytes that were read."""
+        os.set_blocking(self._source, False)
+
+    def __enter__(self) -> Self:
+        """Start to read."""
+        asyncio.get_running_loop().add_reader(self._source, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close both ends."""
+        asyncio.get_running_loop().remove_reader(self._source)
+        os.close(self._source)
+        os.close(self.sink)
+
+    def read(self) -> bytes:
+        """Return the last output so far."""
+        self._take()
+        return self._kept
+
+    def _take(self) -> None:
+        with suppress(BlockingIOError):
+            fresh = os.read(self._source, _PIPE_BYTES)
+            self._kept = (self._kept + fresh)[-self._most_bytes :]
+            self.count += len(fresh)

@@ -287,6 +287,8 @@ def build_frame_key(frame: Frame) -> object:
         frame.reads_input,
         frame.hides_input,
         frame.note,
+        frame.states,
+        frame.numbers,
     )
 
 

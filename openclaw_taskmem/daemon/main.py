@@ -349,7 +349,11 @@ def _build_policies(settings: Settings) -> Policies:
         outbox=settings.outbox,
         runs=settings.runs,
         retention=settings.keep,
-        looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
+        looks=LookPolicy(
+            roots=settings.look_roots,
+            sandbox=SandboxLooks(settings.sandbox_looks),
+            commands=settings.wait_commands,
+        ),
         notices=Notify(settings.notify),
         artifact_roots=settings.roots,
         writes_steps=settings.recall_reader,

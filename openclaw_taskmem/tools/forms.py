@@ -462,13 +462,13 @@ Signals = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _SIGNAL_FIELDS}}),
 ]
 FORMS_HELP: Final = (
-    '"text" appears (in double quotes) | "text" is gone (seen before) '
+    '"text" appears (quoted) | "text" is gone '
     "| /regex/ appears (one line, RE2; /regex/i) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
-    "30 s | 80 % (at least; 42/120; NAME 80 %) | NAME >= N (or < <= > "
-    "==). Join by or / and; and binds closer. "
-    "Of pty:NAME all output counts, else only what comes after this call. "
+    "30 s | 80 % (42/120; NAME 80 %) | NAME >= N (< <= > ==). "
+    "Join by or / and; and binds closer. "
+    "Of panes and logs only what comes after this call counts. "
     "Plain English needs a model: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
@@ -481,16 +481,17 @@ class SmartWait(Form):
         TargetText,
         Field(
             description="pty:NAME, pty:tmux:PANE, pty:file:/log, window:TITLE, screen, "
-            "path:/P (appears | is gone | changes | size >= N), process:PID, "
-            "time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), "
-            "task:ID (completes | step 2 is done), queue:ROLE"
+            "path:/P (appears, is gone, changes, size >= N), "
+            'url:https://U (answers, status 200, $.a is "b"), command:gh run view 7, '
+            "process:PID, time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), "
+            "task:ID (completes, step 2 is done), queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
     signals: Annotated[
         Signals | None,
         Field(
-            description="Instead of wake_when, any of: "
+            description="Or any of "
             '{"text","gone"?} {"regex"} {"exit":"any|success|failure" or N} '
             '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N,"name"?} '
             '{"number","op","value"}'

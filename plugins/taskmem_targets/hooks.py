@@ -1,4 +1,4 @@
-"""Hooks of the plug-in: sensors and judges of paths, processes and instants."""
+"""Hooks of the plug-in: sensors and judges of paths, processes, instants, pages and commands."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from taskmem_hookspecs.conditions import Condition
 
 
-_SCHEMES: Final = ("path", "process", "time")
+_SCHEMES: Final = ("command", "path", "process", "time", "url")
 
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Return the sensor for `path:PATH`, `process:PID` or `time:WHEN`."""
+    """Return the sensor for a target of this plug-in, such as `path:PATH` or `time:WHEN`."""
     return _get_sensor(target.scheme) if target.scheme in _SCHEMES else None
 
 
@@ -25,27 +25,54 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     """Return the judge for a target of this plug-in."""
     if target.scheme not in _SCHEMES:
         return None
-    from taskmem_hookspecs.conditions import ExitForm, NumberForm, QuietForm, StateForm
-    from taskmem_targets.facts import check_condition
+    from taskmem_hookspecs.conditions import (
+        ExitForm,
+        FieldForm,
+        NumberForm,
+        QuietForm,
+        RegexForm,
+        StateForm,
+        TextForm,
+    )
+    from taskmem_targets.facts import SIZE, check_condition
 
+    texts = {
+        TextForm: '"text" appears',
+        RegexForm: "/regex/ appears",
+        FieldForm: '$.jobs[0].state is "done"',
+    }
     match target.scheme:
         case "process":
             return check_condition(condition, {ExitForm: "exits"}, "a process")
         case "time":
             return check_condition(condition, {StateForm: "comes"}, "an instant")
+        case "url":
+            states = {StateForm: "answers, is down, changes", NumberForm: "has status == 200"}
+            return check_condition(condition, texts | states, "a page")
+        case "command":
+            ends = {
+                ExitForm: "succeeds, fails, exits with 3",
+                StateForm: "changes",
+                NumberForm: "prints NAME >= 3",
+            }
+            return check_condition(condition, texts | ends, "a command")
         case _:
             forms = {
                 StateForm: "appears, is gone, changes",
                 QuietForm: "is quiet for 30 s",
                 NumberForm: "has size >= 1000000, in bytes",
             }
-            return check_condition(condition, forms, "a path")
+            return check_condition(condition, forms, "a path", (SIZE,))
 
 
 @cache
 def _get_sensor(scheme: str) -> Sensor:
     """Return the process's sensor for a scheme."""
     match scheme:
+        case "command":
+            from taskmem_targets.commands import CommandSensor
+
+            return CommandSensor()
         case "process":
             from taskmem_targets.processes import ProcessSensor
 
@@ -54,6 +81,10 @@ def _get_sensor(scheme: str) -> Sensor:
             from taskmem_targets.instants import TimeSensor
 
             return TimeSensor()
+        case "url":
+            from taskmem_targets.pages import PageSensor
+
+            return PageSensor()
         case _:
             from taskmem_targets.paths import PathSensor
 

@@ -54,6 +54,7 @@ from taskmem_hookspecs.conditions import (
     Condition,
     ExitForm,
     ExitKind,
+    FieldForm,
     Form,
     NumberForm,
     PercentForm,
@@ -516,7 +517,7 @@ def _make_matcher(form: Form, kind: str) -> Match:
             return partial(_explain_question, wanted=form.asks)
         case QuietForm():
             return partial(_explain_silence, seconds=form.quiet)
-        case StateForm() | StepForm():
+        case StateForm() | StepForm() | FieldForm():
             raise AssertionError("of a terminal no such form is read")
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from asyncio.subprocess import PIPE
 
-from taskmem_program.process_groups import start_in_group
+from taskmem_program.process_groups import OutputTail, start_in_group
 
 SHELL = "/bin/sh"
 LEADER = """
@@ -21,7 +21,7 @@ sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
 """Gives a session the terminal at its input, and runs in it what it is told to."""
 IN_A_TERMINAL = """
 import asyncio, os, sys
-from taskmem_program.process_groups import leave_terminal, start_in_group
+from taskmem_program.process_groups import OutputTail, leave_terminal, start_in_group
 
 async def run():
     reading = ("/bin/sh", "-c", "read -r line < /dev/tty")
@@ -69,3 +69,9 @@ def test_a_command_that_reads_the_terminal_is_not_stopped() -> None:
         os.close(theirs)
     assert done.stdout.startswith("status "), done.stderr
     assert done.stdout != "status 0\n"
+
+
+async def test_what_was_printed_last_is_read_even_at_the_very_end():
+    with OutputTail(3) as output:
+        os.write(output.sink, b"the end")
+        assert (output.read(), output.count) == (b"end", 7)

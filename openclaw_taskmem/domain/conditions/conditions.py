@@ -21,9 +21,12 @@ from openclaw_taskmem.domain.conditions.words import ARTICLES, Token, read_patte
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
+    FIELD_PREFIX,
     AsksForm,
+    Comparison,
     ExitForm,
     ExitKind,
+    FieldForm,
     Form,
     NumberForm,
     PercentForm,
@@ -144,9 +147,6 @@ def _parse_number(text: str) -> float | None:
 # --- conditions ---------------------------------------------------------------
 
 
-_PICTURE_SCHEMES: Final = ("window", "screen")
-_SHOWN_SCHEMES: Final = ("", "pty", "queue", *_PICTURE_SCHEMES)
-"""Schemes of targets that show text; of others it is also understood what becomes of them."""
 _NAME_WORDS: Final = 4
 """Most words of a number's name."""
 
@@ -162,8 +162,7 @@ def parse_condition(sentence: str, scheme: str = "") -> Condition:
         expression that RE2 refuses.
     """
     groups = _split_sides(scan_words(sentence))
-    is_shown = scheme in _SHOWN_SCHEMES
-    read = _PART_READERS.get(scheme, _read_part if is_shown else _read_state_part)
+    read = _PART_READERS.get(scheme, _read_state_part)
     forms = iter(_share_verbs([part for parts in groups for part in parts], read))
     sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
     merged = _merge_free(sentence, groups, sides)
@@ -202,8 +201,10 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
         forms.append(form)
     sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
     condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)
-    read = parse_condition(condition.sentence)
-    if [side.forms for side in read.sides] != [side.forms for side in sides]:
+    if not any(
+        parse_condition(condition.sentence, scheme).forms == condition.forms
+        for scheme in (*_PART_READERS, "path")
+    ):
         raise InvalidArguments(
             "A text or name in signals holds every kind of quotation mark, or a regex "
             "is empty; use another form for it. Nothing was written."
@@ -362,10 +363,7 @@ def _read_window_part(tokens: Part) -> Form | None:
 
 def _read_state_part(tokens: Part) -> Form | None:
     """Read a part of a condition on a target that is there, changes or is gone."""
-    cursor = _Cursor(tokens)
-    cursor.skip_empty()
-    cursor.take(phrases.THING)
-    cursor.skip_empty()
+    cursor = _begin_after(tokens, phrases.THING)
     if tokens and cursor.is_at_end and tokens[-1].lower == "there":
         return StateForm(state=State.THERE)
     cursor.take(phrases.HAS_BEEN)
@@ -384,10 +382,7 @@ def _read_state_part(tokens: Part) -> Form | None:
 
 def _read_instant_part(tokens: Part) -> Form | None:
     """Read a part of a condition on an instant, which can only come."""
-    cursor = _Cursor(tokens)
-    cursor.skip_empty()
-    cursor.take(phrases.INSTANT)
-    cursor.skip_empty()
+    cursor = _begin_after(tokens, phrases.INSTANT)
     is_named = cursor.take(phrases.INSTANT_VERBS)
     return StateForm(state=State.DUE) if is_named and cursor.is_at_end else None
 
@@ -424,12 +419,77 @@ def _read_step(cursor: _Cursor) -> StepForm | None:
     return None if step is None or done is ends else StepForm(step=step)
 
 
+def _read_page_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a page, which answers, is down, changes, or says something."""
+    for name, table, usual in (
+        ("status", phrases.STATUS_WORDS, Comparison.EQUAL),
+        ("certificate days", phrases.CERTIFICATE_WORDS, Comparison.AT_MOST),
+    ):
+        cursor = _begin_after(tokens, phrases.PAGE)
+        if cursor.take(table) or name == "status":
+            cursor.skip_empty()
+            op = next((op for op, words in phrases.SIZES.items() if cursor.take(words)), usual)
+            number = cursor.take_number()
+            cursor.take(phrases.BEHIND_NUMBERS)
+            if number is not None and cursor.is_at_end:
+                return NumberForm(number=name, op=op, value=number)
+    for state, table in phrases.PAGE_VERBS.items():
+        cursor = _begin_after(tokens, phrases.PAGE)
+        if cursor.take(table) and cursor.is_at_end:
+            return StateForm(state=state)
+    return _read_field(tokens) or _read_part(tokens)
+
+
+def _read_command_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a command that is run again and again."""
+    cursor = _begin_after(tokens, phrases.PLACE)
+    is_changed = cursor.take(phrases.STATE_VERBS[State.CHANGED]) and cursor.is_at_end
+    if is_changed:
+        return StateForm(state=State.CHANGED)
+    return _read_field(tokens) or _read_part(tokens)
+
+
+def _read_field(tokens: Part) -> Form | None:
+    """Read a part of a condition on a field of JSON, such as `$.jobs[0].state is "done"`."""
+    cursor = _begin_after(tokens, phrases.PLACE)
+    name = cursor.take_kind("word") or ""
+    path = f"${name}" if name.startswith(".") else name
+    if not path.startswith(FIELD_PREFIX) or path == FIELD_PREFIX:
+        return None
+    if cursor.take(phrases.FIELD_VERBS):
+        if (number := cursor.take_number()) is not None:
+            form: Form = NumberForm(number=path, op=Comparison.EQUAL, value=number)
+        elif value := cursor.take_kind("quote") or cursor.take_kind("word"):
+            form = FieldForm(field=path, value=value)
+        else:
+            return None
+        return form if cursor.is_at_end else None
+    for op, table in phrases.COMPARISON_PHRASES.items():
+        if cursor.take(table):
+            bound = cursor.take_number()
+            if bound is not None and cursor.is_at_end:
+                return NumberForm(number=path, op=op, value=bound)
+    return None
+
+
+def _begin_after(tokens: Part, table: Phrases) -> _Cursor:
+    """Return a cursor behind a phrase of a table, if the part begins with one."""
+    cursor = _Cursor(tokens)
+    cursor.skip_empty()
+    cursor.take(table)
+    cursor.skip_empty()
+    return cursor
+
+
 _PART_READERS: Final[Mapping[str, Callable[[Part], Form | None]]] = {
-    **dict.fromkeys(_PICTURE_SCHEMES, _read_window_part),
+    **dict.fromkeys(("", "pty", "queue"), _read_part),
+    **dict.fromkeys(("screen", "window"), _read_window_part),
+    "command": _read_command_part,
     "task": _read_task_part,
     "time": _read_instant_part,
+    "url": _read_page_part,
 }
-"""By scheme, how a part of a condition is read."""
+"""By the scheme of the target, how a part of a condition is read; of others, as of a path."""
 
 
 def _read_size(cursor: _Cursor, *, needs_unit: bool) -> float | None:

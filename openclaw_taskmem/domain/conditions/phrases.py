@@ -154,6 +154,33 @@ BYTES: Final[Mapping[str, float]] = {
 """Bytes by unit, in lower case."""
 THING: Final = parse_phrases("it|this|file|folder|directory|path|lock|lock file|socket")
 """Words for such a target."""
+PAGE: Final = parse_phrases("it|page|url|site|website|server|service|endpoint|address|host")
+"""Words for a page."""
+PAGE_VERBS: Final[Mapping[State, Phrases]] = {
+    State.THERE: parse_phrases(
+        "answers|responds|up|back up|back|online|back online|comes back online|goes online|"
+        "reachable|available|loads|comes up|comes back|"
+        "ready|healthy|live|works"
+    ),
+    State.GONE: parse_phrases(
+        "down|goes down|gone|offline|unreachable|stops answering|stops responding|fails|"
+        "does not answer"
+    ),
+    State.CHANGED: parse_phrases("changes|changed|has changed|modified|updated"),
+}
+"""Phrases for each state of a page, without "is" before them."""
+STATUS_WORDS: Final = parse_phrases(
+    "status|status code|http|http status|returns|returns status|answers|answers with|"
+    "answers with status|responds with|responds with status|gives"
+)
+CERTIFICATE_WORDS: Final = parse_phrases(
+    "certificate expires in|certificate expires within|certificate ends in|certificate days"
+)
+"""Phrases before the number of days for which a page's certificate is still good."""
+BEHIND_NUMBERS: Final = parse_phrases("day|days|ok")
+"""Phrases behind a page's status, and behind days."""
+FIELD_VERBS: Final = parse_phrases("is|==|=|equals|becomes|turns|is equal to|is exactly")
+"""Phrases between a field and its value."""
 INSTANT: Final = parse_phrases("it|time|instant|moment")
 INSTANT_VERBS: Final = parse_phrases("comes|has come|due|reached|strikes|arrives|time")
 TASK: Final = parse_phrases("it|this|task|this task|that task|other task|work")
@@ -218,6 +245,12 @@ TABLES: Final = (
     *STATE_VERBS.values(),
     THING,
     HAS_BEEN,
+    PAGE,
+    *PAGE_VERBS.values(),
+    STATUS_WORDS,
+    CERTIFICATE_WORDS,
+    BEHIND_NUMBERS,
+    FIELD_VERBS,
     INSTANT,
     INSTANT_VERBS,
     TASK,

@@ -14,8 +14,9 @@ Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
 
-[2] Terminals, processes, windows, the screen. Queues and instants are for everybody, a task for who
-may read it.
+[2] Terminals, processes, windows, the screen, pages. Of commands that are run again and again,
+those that the settings allow agents. Queues and instants are for everybody, a
+task for who may read it.
 
 The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
 
@@ -53,6 +54,7 @@ TASK_SCHEME: Final = "task"
 """Scheme of tasks as targets."""
 _TIME_SCHEME: Final = "time"
 _PATH_SCHEME: Final = "path"
+_COMMAND_SCHEME: Final = "command"
 _ONLY_CONDITIONS: Final = {QUEUE_SCHEME: QUEUE_FORM, _TIME_SCHEME: "comes"}
 """Targets that have one condition, and which everybody may wait for."""
 _TASK_NAME_BYTES: Final = 200
@@ -61,7 +63,10 @@ _LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
 BUILT_IN_SCHEMES: Final = frozenset(
-    ("path", "process", "pty", "screen", "time", "window", QUEUE_SCHEME, TASK_SCHEME)
+    (
+        *("command", "path", "process", "pty", "screen", "time", "url", "window"),
+        *(QUEUE_SCHEME, TASK_SCHEME),
+    )
 )
 """Schemes that the core and the built-in plug-ins watch and judge.
 
@@ -78,8 +83,8 @@ _ID_SCHEMES: Final = (TASK_SCHEME, "session", "wait")
 TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/a/log, window:TITLE, window:0xID, screen, path:/absolute/path, process:PID, "
-    "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), task:ID, queue:ROLE, or what a "
-    "plug-in adds"
+    "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), url:https://…, "
+    "command:gh run view 7, task:ID, queue:ROLE, or what a plug-in adds"
 )
 
 
@@ -237,6 +242,8 @@ class LookPolicy(Value):
     """Folders in which files may lie, besides the agent's own; None: anyone may look
     anywhere, even an agent in a sandbox."""
     sandbox: SandboxLooks = SandboxLooks.WORKSPACE
+    commands: tuple[str, ...] = ()
+    """How commands begin that agents may have run; "all": any."""
 
 
 def is_sandboxed(caller: Caller, policy: LookPolicy) -> bool:
@@ -247,16 +254,20 @@ def is_sandboxed(caller: Caller, policy: LookPolicy) -> bool:
 def confine_target(
     target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
 ) -> Target:
-    """Add to a target the folders within which it must lie for a caller.
+    """Add to a target the folders within which it must lie for a caller; to a command, its folder.
 
     `runs` are the names of the commands that the caller's session runs now.
 
     Raises:
         NotAllowed: The caller may not look at it.
     """
+    own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
+    if target.scheme == _COMMAND_SCHEME and not is_sandboxed(caller, policy):
+        if not caller.person:
+            _guard_command(target.name, policy.commands)
+        return target.model_copy(update={"within": own})
     if caller.person or policy.roots is None or target.scheme in (*_ONLY_CONDITIONS, TASK_SCHEME):
         return target
-    own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
     is_file = target.scheme == _PATH_SCHEME or (
         target.scheme == "pty" and target.name.startswith(_FILE_PREFIX)
     )
@@ -276,6 +287,22 @@ def confine_target(
         f"you; wait on a command that your session runs in the background{where}, or "
         "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
     )
+
+
+def _guard_command(command: str, allowed: Collection[str]) -> None:
+    """Refuse to run a command whose beginning is not allowed.
+
+    Raises:
+        NotAllowed: As it says.
+    """
+    words = command.split()
+    if not any(each == "all" or words[: len(each.split())] == each.split() for each in allowed):
+        named = to_plain_line(" ".join(words[:2]))
+        raise NotAllowed(
+            f"Agents may not have {quote_line(command, 80)} run again and again. Ask the user to "
+            f'add "{named}" to wait_commands in config.toml (TASKMEM_WAIT_COMMANDS), which lists '
+            "how such commands begin, then to run: taskmem daemon restart. Or run it yourself."
+        )
 
 
 def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:

@@ -11,7 +11,6 @@ docs/origins.md, "Wakes".
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import pwd
@@ -19,12 +18,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.auto import ReachMixin, is_gateway_away, require_own_gateway
-from taskmem_program.process_groups import start_in_group
+from taskmem_program.process_groups import OutputTail, start_in_group
 
 CALL_SECONDS: Final = 120.0
 """Time limit of one call, after which it is killed. Seconds."""
@@ -40,7 +39,6 @@ _TEXT_VARIABLE: Final = "TASKMEM_WAKE_TEXT"
 _TEXT_SCRIPT: Final = Path(__file__).with_name("wake_text.cjs")
 
 _OUTPUT_BYTES: Final = 600
-_GULP_BYTES: Final = 65_536
 _FINAL_REFUSALS: Final = ("cannot target a subagent session", "agent is unavailable")
 """Gateway messages after which a retry is useless."""
 
@@ -101,7 +99,7 @@ class OpenClawCli(ReachMixin):
 
     async def _run(self, arguments: list[str], more: Mapping[str, str]) -> tuple[int, str]:
         """Run a command with `more` in its environment; return its status and last output."""
-        with _OutputTail() as output:
+        with OutputTail(_OUTPUT_BYTES) as output:
             environ = configuration.build_environment({**os.environ, **more})
             try:
                 async with (
@@ -111,7 +109,8 @@ class OpenClawCli(ReachMixin):
                     ),
                     asyncio.timeout(self._seconds),
                 ):
-                    return await process.wait(), str(output)
+                    status = await process.wait()
+                    return status, " ".join(output.read().decode(errors="replace").split())
             except TimeoutError:
                 raise WakeUndelivered(
                     f"{self._binary} gave no answer within {self._seconds:g} s and "
@@ -127,40 +126,6 @@ class OpenClawCli(ReachMixin):
                     f"The wake cannot be an argument of a command ({error}); a "
                     "plug-in made it, for the core writes plain text."
                 ) from error
-
-
-class _OutputTail:
-    """The last bytes of a command's output, read while it runs.
-
-    It does not wait for the end of the output: a child process may keep it open for ever.
-    """
-
-    def __init__(self) -> None:
-        self._source, self.sink = os.pipe()
-        """`sink` is the end that the command writes to."""
-        self._kept = b""
-        os.set_blocking(self._source, False)
-
-    def __enter__(self) -> Self:
-        """Start to read."""
-        asyncio.get_running_loop().add_reader(self._source, self._read)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close both ends."""
-        asyncio.get_running_loop().remove_reader(self._source)
-        os.close(self._source)
-        os.close(self.sink)
-
-    def __str__(self) -> str:
-        """Return the last output so far, on one line."""
-        self._read()
-        return " ".join(self._kept.decode(errors="replace").split())
-
-    def _read(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            fresh = os.read(self._source, _GULP_BYTES)
-            self._kept = (self._kept + fresh)[-_OUTPUT_BYTES:]
 
 
 def _read_shells() -> frozenset[str] | None:

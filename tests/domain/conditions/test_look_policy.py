@@ -24,8 +24,8 @@ HIDDEN = ("pty:build", "pty:tmux:0", "window:Mail", "screen", "process:4711")
 """Nothing of this is a file, or shown in a sandbox."""
 
 
-def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
-    policy = LookPolicy(roots=roots, sandbox=sandbox)
+def look(target, caller, sandbox="workspace", roots=ROOTS, runs=(), *, commands=()):
+    policy = LookPolicy(roots=roots, sandbox=sandbox, commands=commands)
     return confine_target(parse_target(target), caller, policy, runs).within
 
 
@@ -61,6 +61,31 @@ def test_terminals_windows_and_screen_are_hidden_in_a_sandbox(target):
             look(target, BOXED, sandbox)
         assert "TASKMEM_SANDBOX_LOOKS=all" in str(refused.value)
         assert ("/srv/app" in str(refused.value)) is (sandbox == "workspace")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "is_allowed"),
+    [
+        ((), False),
+        (("all",), True),
+        (("kubectl get", "gh run view"), True),
+        (("gh",), True),
+        (("gh run list",), False),
+        (("gh run vie",), False),
+        (("gh run view 7 --json",), False),
+    ],
+)
+@pytest.mark.parametrize("roots", [ROOTS, None])
+def test_agents_have_only_commands_run_that_begin_as_allowed(allowed, is_allowed, roots):
+    command = "command:gh run  view 7"
+    assert look(command, PERSON, roots=roots) == ()
+    assert look(command, Caller(person=True, folder="/srv/app")) == ("/srv/app",)
+    if is_allowed:
+        assert look(command, AGENT, roots=roots, commands=allowed) == ("/srv/app",)
+        assert look(command, BOXED, "all", commands=allowed) == ("/srv/app",)
+    else:
+        with pytest.raises(NotAllowed, match='add "gh run" to wait_commands'):
+            look(command, AGENT, roots=roots, commands=allowed)
 
 
 def test_what_a_sandboxed_session_runs_is_shown_to_it():

@@ -1,13 +1,8 @@
 import hashlib
 import itertools
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -17,48 +12,11 @@ from taskmem_hookspecs import Verdict, web_access
 from taskmem_hookspecs.testing import VerifierSuite
 from taskmem_hookspecs.web_access import is_public
 from tests.plugins.evidence.claims import a_claim
-from tests.support.required import do_without
+from tests.support.pages import make_certificate, serve_pages
 from tests.support.waiting import PATIENCE
 
 BODY = b"hello from what was made"
 SECRET = "hunter2"  # noqa: S105
-
-
-class Page(BaseHTTPRequestHandler):
-    """Answers as the server's `pages` say: path to status, headers, body."""
-
-    def do_GET(self):
-        self.server.asked.append((self.path, dict(self.headers)))
-        status, headers, body = self.server.pages[self.path.partition("?")[0]]
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        with suppress(OSError):
-            for piece in body() if callable(body) else [body]:
-                self.wfile.write(piece)
-
-    def log_message(self, *given):
-        pass
-
-
-@contextmanager
-def serve_pages(pages, *, tls=None, host="127.0.0.1"):
-    server = ThreadingHTTPServer((host, 0), Page)
-    server.daemon_threads = True
-    server.pages = pages
-    server.asked = []
-    server.port = server.server_address[1]
-    if tls:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -511,23 +469,7 @@ async def test_what_speaks_no_http_is_unproven():
 
 @pytest.fixture
 def tls(tmp_path):
-    """A certificate of `shop.example`, the server's side and the client's."""
-    program = shutil.which("openssl")
-    if program is None:
-        do_without("openssl is not installed: apt-get install openssl")
-    key, certificate = tmp_path / "key", tmp_path / "certificate"
-    subprocess.run(
-        [
-            *(program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=shop.example", "-keyout", key, "-out", certificate),
-            *("-addext", "subjectAltName=DNS:shop.example"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ours.load_cert_chain(certificate, key)
-    return ours, ssl.create_default_context(cafile=certificate)
+    return make_certificate(tmp_path, "shop.example")
 
 
 async def test_certificate_must_match_the_host_name_not_the_address(tls, names):

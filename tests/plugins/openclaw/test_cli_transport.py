@@ -18,7 +18,6 @@ from taskmem_openclaw.transports.cli import (
     CALL_SECONDS,
     OpenClawCli,
     _describe_briefly,
-    _OutputTail,
 )
 from tests.e2e.openclaw import node_program
 
@@ -312,12 +311,6 @@ def test_what_the_gateway_will_never_take_is_refused(openclaw, said):
 def test_refusal_words_from_a_successful_command_refuse_nothing(openclaw):
     text = REFUSES.replace("exit 1", "exit 0")
     assert isinstance(deliver(openclaw(text)), WakeReceipt)
-
-
-async def test_what_was_printed_last_is_heard_even_at_the_very_end():
-    with _OutputTail() as said:
-        os.write(said.sink, b"the end")
-        assert str(said) == "the end"
 
 
 def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):

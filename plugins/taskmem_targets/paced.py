@@ -1,0 +1,121 @@
+"""Look at targets that tell of nothing again and again, more seldom the longer a wait lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from taskmem_hookspecs import Frame, NotAllowed
+from taskmem_hookspecs.conditions import State
+
+LONGEST_REST: Final = 60.0
+"""Longest rest between two looks, in seconds."""
+_REST_SHARE: Final = 1 / 20
+"""Share of a wait's age for which its target rests between two looks."""
+_FRESH_SECONDS: Final = 1.0
+"""Age up to which a look tells how a target is when a wait begins."""
+_FIRST_LOOK_SECONDS: Final = 8.0
+"""How long the first look at a target is awaited when a wait begins; the core waits 10 s."""
+
+
+def compute_rest(age: float, duration: float, shortest: float) -> float:
+    """Return the seconds until the next look; `duration`: those that the last one took."""
+    return max(min(max(age * _REST_SHARE, shortest), LONGEST_REST), duration)
+
+
+class PacedWatch:
+    """Plays Watch on a target that is looked at at a pace."""
+
+    def __init__(self, find: Callable[[], Awaitable[Frame]], shortest_rest: float) -> None:
+        """Start to look.
+
+        `find` looks once; its frame's place names all that was found. It raises `NotAllowed` if the
+        target may not be looked at. `shortest_rest`: between two looks, in seconds.
+        """
+        self._find, self._shortest_rest = find, shortest_rest
+        self._found: Frame | NotAllowed | None = None
+        """The finding of the last look; None: none has ended."""
+        self._found_at = self._began = asyncio.get_running_loop().time()
+        """When it ended, and when the last wait began, as the loop counts."""
+        self._hurry = asyncio.Event()
+        self._looked = asyncio.Event()
+        """Set at the end of each look."""
+        self._changed = asyncio.Event()
+        self._looks = asyncio.create_task(self._look_on())
+
+    rest_seconds: Final = 3600.0
+
+    async def here(self) -> Frame:
+        """Return what is found when a wait begins.
+
+        Raises:
+            NotAllowed: The target may not be looked at.
+        """
+        now = self._began = asyncio.get_running_loop().time()
+        if self._found is None or now - self._found_at > _FRESH_SECONDS:
+            self._looked.clear()
+            self._hurry.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK_SECONDS):
+                    await self._looked.wait()
+        if isinstance(self._found, NotAllowed):
+            raise self._found
+        frame = self._found or _build_unknown_frame("")
+        told = {"text": None, "note": None, "tail": frame.note, "states": frozenset[State]()}
+        return frame.model_copy(update=told)
+
+    async def end(self) -> str:
+        """Return the place of what was found last."""
+        return (await self.here()).place
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what the last look found."""
+        if self._found is None or isinstance(self._found, NotAllowed):
+            return _build_unknown_frame(place, str(self._found or ""))
+        if not start or self._found.place == start:
+            return self._found
+        return self._found.model_copy(update={"states": self._found.states | {State.CHANGED}})
+
+    async def wait_for_change(self) -> None:
+        """Return when a look has found something else."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        """Look no more; a look that goes on is given up."""
+        self._looks.cancel()
+        await asyncio.wait((self._looks,))
+
+    async def _look_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            self._hurry.clear()
+            try:
+                found: Frame | NotAllowed = await self._find()
+            except NotAllowed as refusal:
+                found = refusal
+            is_other = _build_key(found) != _build_key(self._found)
+            self._found, self._found_at = found, loop.time()
+            self._looked.set()
+            if is_other:
+                self._changed.set()
+            age, duration = loop.time() - self._began, loop.time() - began
+            with suppress(TimeoutError):
+                async with asyncio.timeout(compute_rest(age, duration, self._shortest_rest)):
+                    await self._hurry.wait()
+
+
+def _build_unknown_frame(place: str, note: str = "") -> Frame:
+    """Return the frame of a target of which nothing is known."""
+    return Frame(seen_at=datetime.now(UTC), place=place, note=note or "It has not answered yet.")
+
+
+def _build_key(found: Frame | NotAllowed | None) -> object:
+    """Return what differs between two looks that found something else."""
+    if isinstance(found, Frame):
+        return found.place, found.note, found.exit_status, found.numbers
+    return str(found)

@@ -1,0 +1,58 @@
+"""The pace of looks at what tells of nothing."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from taskmem_hookspecs import Frame
+from taskmem_targets.paced import PacedWatch, compute_rest
+
+
+@pytest.mark.parametrize(
+    ("age", "duration", "rest"),
+    [(0, 0, 5), (100, 1, 5), (300, 1, 15), (1200, 1, 60), (86_400, 1, 60), (0, 20, 20)],
+)
+def test_the_rest_grows_with_the_age_of_a_wait(age: float, duration: float, rest: float):
+    assert compute_rest(age, duration, 5) == rest
+
+
+def test_a_wait_that_begins_has_it_looked_at_anew():
+    count = 0
+
+    async def find() -> Frame:
+        nonlocal count
+        count += 1
+        return Frame(seen_at=datetime.now(UTC), place=str(count))
+
+    async def run() -> list[str]:
+        watched = PacedWatch(find, 3600)
+        first = await watched.end()
+        again = await watched.end()
+        watched._found_at -= 10
+        later = await watched.end()
+        await watched.close()
+        return [first, again, later]
+
+    assert asyncio.run(run()) == ["1", "1", "2"]
+
+
+def test_a_look_that_goes_on_is_given_up_when_it_is_closed():
+    ends: list[str] = []
+
+    async def find() -> Frame:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("given up")
+        raise AssertionError
+
+    async def run() -> Frame:
+        watched = PacedWatch(find, 3600)
+        await asyncio.sleep(0)
+        frame = await watched.look("", "")
+        await watched.close()
+        return frame
+
+    assert asyncio.run(run()).note == "It has not answered yet."
+    assert ends == ["given up"]

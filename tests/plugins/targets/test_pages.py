@@ -1,0 +1,273 @@
+"""Waits for a page."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    Frame,
+    InvalidArguments,
+    NotAllowed,
+    Target,
+    web_access,
+)
+from taskmem_hookspecs.testing import SensorSuite
+from taskmem_targets import hooks, pages
+from taskmem_targets.facts import CERTIFICATE_DAYS, SIZE, STATUS
+from taskmem_targets.paced import PacedWatch
+from taskmem_targets.pages import PageSensor
+from tests.support.pages import PageServer, make_certificate, serve_pages
+
+REST = 0.05
+"""Seconds between two requests of the tests."""
+ANYWHERE = ("/",)
+"""The folders of an agent, for which no private address may be asked."""
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    with serve_pages({"/": (200, {}, b"hello")}) as one:
+        yield one
+
+
+async def watch(
+    server: PageServer, path: str = "/", *, host: str = "127.0.0.1", within: object = None
+) -> PacedWatch:
+    target = Target(scheme="url", name=f"http://{host}:{server.port}{path}")
+    return await PageSensor(REST).watch(target.model_copy(update={"within": within}))
+
+
+def look(server: PageServer, path: str = "/", **options: object) -> Frame:
+    """Return what is found at a page when a wait begins, with what it says."""
+
+    async def run() -> Frame:
+        watched = await watch(server, path, **options)  # type: ignore[arg-type]
+        try:
+            await watched.here()
+            return await watched.look("", "")
+        finally:
+            await watched.close()
+
+    return asyncio.run(run())
+
+
+def is_met(sentence: str, frame: Frame) -> bool:
+    judge = hooks.wait_judge(Target(scheme="url", name="x"), parse_condition(sentence, "url"))
+    assert judge is not None
+    return asyncio.run(judge.rule(frame)).met == "yes"
+
+
+class TestPageSensor(SensorSuite):
+    @pytest.fixture(autouse=True)
+    def _server(self, server: PageServer) -> None:
+        self.server = server
+
+    def make_sensor(self, tmp_path: Path) -> PageSensor:
+        return PageSensor(REST)
+
+    def make_target(self, tmp_path: Path) -> Target:
+        return Target(scheme="url", name=f"http://127.0.0.1:{self.server.port}/")
+
+    def show(self, tmp_path: Path, text: str) -> None:
+        status, headers, body = self.server.pages["/"]
+        assert isinstance(body, bytes)
+        self.server.pages["/"] = status, headers, body + text.encode()
+
+    def make_missing(self, tmp_path: Path) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("status", "met", "unmet"),
+    [
+        (200, "the page answers", "status >= 400"),
+        (204, "it is up", "it returns 200"),
+        (404, "it answers with status 404", "it is up"),
+        (503, "the server is down", "it responds"),
+    ],
+)
+def test_a_page_is_judged_by_its_status(server: PageServer, status: int, met: str, unmet: str):
+    server.pages["/"] = status, {}, b""
+    frame = look(server)
+    assert frame.numbers[STATUS] == status
+    assert (is_met(met, frame), is_met(unmet, frame)) == (True, False)
+
+
+def test_a_page_that_nobody_serves_is_down_and_says_nothing(server: PageServer):
+    server.shutdown()
+    server.server_close()
+    frame = look(server)
+    assert is_met("it is down", frame)
+    assert "could not be asked" in str(frame.note)
+    assert not is_met('"hello" is gone', frame)
+    server.socket.close()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_right"),
+    [
+        ('$.state is "done"', True),
+        (".state == done", True),
+        ('$.state is "do"', False),
+        ("$.progress >= 70", True),
+        ("$.progress > 70", False),
+        ("$.progress is 70", True),
+        ('$.jobs[1].name is "test"', True),
+        ('$.jobs[2].name is "test"', False),
+        ('$.jobs[].name is "build"', True),
+        ("$.jobs[0].ok is true", True),
+        ("$.jobs[1].ok is null", True),
+        ("$.nothing.at.all is null", False),
+        ("progress >= 70", True),
+    ],
+)
+def test_a_field_of_json_is_judged_by_its_path(server: PageServer, sentence: str, is_right: bool):
+    body = b"""{"state": "done", "progress": 70,
+        "jobs": [{"name": "build", "ok": true}, {"name": "test", "ok": null}]}"""
+    server.pages["/"] = 200, {"Content-Type": "application/json"}, body
+    assert is_met(sentence, look(server)) is is_right
+
+
+def test_of_a_page_that_is_no_json_no_field_holds(server: PageServer):
+    assert not is_met('$.state is "done"', look(server))
+
+
+def test_only_what_a_page_shows_is_read_and_compared(server: PageServer):
+    page = (
+        "<style>p {}</style><p>Sold&nbsp;out <b>today</b></p>"
+        "<script nonce={}>soon</script><p>Tickets</p>"
+    )
+    server.pages["/"] = 200, HTML, page.replace("{}", "1").encode()
+    first = look(server)
+    assert first.text == "Sold out today\nTickets"
+    server.pages["/"] = 200, HTML, page.replace("{}", "2").encode()
+    assert look(server).place == first.place
+
+
+@pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding"])
+def test_a_page_is_read_in_the_encoding_that_it_names(server: PageServer, charset: str):
+    is_known = charset == "latin-1"
+    body = "Größe".encode(charset if is_known else "utf-8")
+    server.pages["/"] = 200, {"Content-Type": f"text/plain; charset={charset}"}, body
+    assert look(server).text == "Größe"
+
+
+def test_a_change_is_told_and_counts_from_the_start_of_the_wait(server: PageServer):
+    async def run() -> tuple[Frame, Frame]:
+        watched = await watch(server)
+        start = await watched.end()
+        before = await watched.look(start, start)
+        server.pages["/"] = 200, {}, b"other"
+        await asyncio.wait_for(watched.wait_for_change(), 10)
+        while (after := await watched.look(start, start)).place == start:
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+        await watched.close()
+        return before, after
+
+    before, after = asyncio.run(run())
+    assert (is_met("it changes", before), is_met("it changes", after)) == (False, True)
+
+
+def test_an_endless_page_is_read_up_to_a_limit(server: PageServer):
+    server.pages["/"] = 200, {}, lambda: itertools.repeat(b"x" * 65_536)
+    frame = look(server)
+    assert frame.numbers[SIZE] == pages._LARGEST_BODY
+    assert "bytes or more" in str(frame.note)
+
+
+def test_a_page_that_drips_is_given_up(server: PageServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages, "_TOTAL_SECONDS", 0.3)
+    given_up = threading.Event()
+
+    def drip() -> Iterator[bytes]:
+        while not given_up.wait(0.01):
+            yield b"."
+
+    server.pages["/"] = 200, {}, drip
+    frame = look(server)
+    given_up.set()
+    assert is_met("it is down", frame)
+    assert "did not answer within 0.3 s" in str(frame.note)
+
+
+@pytest.mark.parametrize("where", ["here", "behind a redirect"])
+def test_no_private_address_is_asked_for_an_agent(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, where: str
+):
+    if where != "here":
+        monkeypatch.setattr(web_access, "is_public", "127.0.0.2".__eq__)
+    server.pages["/"] = 302, {"Location": f"http://127.0.0.1:{server.port}/secret"}, b""
+    with serve_pages(server.pages, host="127.0.0.2") as other:
+        with pytest.raises(NotAllowed, match="TASKMEM_WAIT_URLS=all"):
+            look(other, host="127.0.0.2", within=ANYWHERE)
+        assert [path for path, _ in other.asked] == ([] if where == "here" else ["/"])
+    assert not server.asked
+
+
+def test_the_setting_allows_all_pages_or_none(server: PageServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TASKMEM_WAIT_URLS", "all")
+    assert look(server, within=ANYWHERE).numbers[STATUS] == 200
+    monkeypatch.setenv("TASKMEM_WAIT_URLS", "none")
+    with pytest.raises(NotAllowed, match="TASKMEM_WAIT_URLS is none"):
+        look(server, within=ANYWHERE)
+    assert look(server).numbers[STATUS] == 200  # a person asks
+
+
+def test_an_address_that_becomes_private_ends_no_other_wait(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(web_access, "is_public", lambda address: True)
+
+    async def run() -> Frame:
+        watched = await watch(server, within=ANYWHERE)
+        start = await watched.end()
+        monkeypatch.setattr(web_access, "is_public", lambda address: False)
+        await asyncio.wait_for(watched.wait_for_change(), 10)
+        while (frame := await watched.look(start, start)).text is not None:
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+        await watched.close()
+        return frame
+
+    frame = asyncio.run(run())
+    assert "private network" in str(frame.note)
+    assert not frame.states
+
+
+@pytest.mark.parametrize("name", ["ftp://a.example/", "https://", "https://u:p@a.example/", "x"])
+def test_what_cannot_be_asked_is_refused(name: str):
+    with pytest.raises(InvalidArguments, match="url:https://"):
+        asyncio.run(PageSensor().watch(Target(scheme="url", name=name)))
+
+
+def test_the_days_of_a_certificate_are_counted(tmp_path: Path):
+    ours, theirs = make_certificate(tmp_path, "127.0.0.1")
+    theirs.check_hostname = False
+    sensor = PageSensor(REST)
+    sensor._web._tls = theirs
+
+    async def run(port: int) -> Frame:
+        watched = await sensor.watch(Target(scheme="url", name=f"https://127.0.0.1:{port}/"))
+        await watched.here()
+        frame = await watched.look("", "")
+        await watched.close()
+        return frame
+
+    with serve_pages({"/": (200, {}, b"")}, tls=ours) as server:
+        frame = asyncio.run(run(server.port))
+    assert 1.9 < frame.numbers[CERTIFICATE_DAYS] <= 2
+    assert is_met("its certificate expires in less than 14 days", frame)
+    assert not is_met("certificate expires within 1 day", frame)
+
+
+def test_other_conditions_are_refused_with_the_forms():
+    with pytest.raises(ConditionUnclear, match="has status == 200"):
+        is_met("it exits", Frame.model_construct())
