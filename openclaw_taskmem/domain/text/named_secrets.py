@@ -306,7 +306,8 @@ def mask_named(text: str) -> str:
     pieces: list[str] = []
     done = 0
     for at in find_roots(text, _ROOTS):
-        if at >= done and (span := _find_named(text, at)):
+        is_mask = at > 0 and text.startswith(MASK, at - 1)
+        if at >= done and not is_mask and (span := _find_named(text, at)):
             pieces += (text[done : span[0]], MASK)
             done = span[1]
     return _mask_calls("".join((*pieces, text[done:])))

@@ -223,6 +223,7 @@ PIECES = (
 
 
 @example("-U bob -P =hunter22")
+@example("APIKEY=00,A0A")
 @given(st.text(max_size=2000) | st.lists(st.sampled_from(PIECES)).map("".join))
 def test_scrubbing_twice_changes_nothing_more(text: str) -> None:
     assert scrub(scrub(text)) == scrub(text)
