@@ -15,12 +15,14 @@ from tests.support.browsing import SIZE, Site, open_browser
 from tests.support.daemons import NO_KEYS, await_ended, row
 from tests.support.inks import INK, has_ink
 from tests.support.screens import Screen, require_screen
+from tests.support.sway import Sway, require_sway
 from tests.support.waiting import until
 
 DOWNLOADED = (
     "File download completes (progress bar disappears or 'Download complete' "
     "notification appears), or an error dialog/message appears"
 )
+NO_DISPLAY = {**NO_KEYS, "DISPLAY": "", "WAYLAND_DISPLAY": ""}
 RENDERED = "Data table is fully rendered with rows visible, not just a loading spinner"
 
 
@@ -30,10 +32,15 @@ def site() -> Iterator[Site]:
         yield found
 
 
+BOTH = pytest.mark.parametrize("screen", ["X11", "Wayland"], indirect=True)
+
+
 @pytest.fixture
-def screen() -> Iterator[Screen]:
-    require_screen("chromium")
-    with Screen((1280, 900)) as found:
+def screen(request: pytest.FixtureRequest) -> Iterator[Screen]:
+    """A display with a window manager: of X11, unless the test says otherwise."""
+    wayland = getattr(request, "param", "X11") == "Wayland"
+    (require_sway if wayland else require_screen)("chromium")
+    with (Sway if wayland else Screen)((1280, 900)) as found:
         yield found
 
 
@@ -50,6 +57,7 @@ def open_wait(daemon, wake_when, target="window:Reports"):
     return until(begin_wait, "the window has its title")
 
 
+@BOTH
 def test_a_download_that_completes_resolves_its_wait(start, screen, site):
     with open_browser(screen, site, "/download") as downloads:
 
@@ -63,7 +71,7 @@ def test_a_download_that_completes_resolves_its_wait(start, screen, site):
             )
 
         with FakeGemini(looks(holds)) as model:
-            daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
+            daemon = start(**NO_DISPLAY | model.environ | screen.variables)
             wait = open_wait(daemon, DOWNLOADED)
             model.wait_for(1)
             assert row(daemon, wait)["status"] == "watching"
@@ -78,7 +86,7 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
         )
 
     with FakeGemini(looks(holds)) as model, open_browser(screen, site, "/table"):
-        daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
+        daemon = start(**NO_DISPLAY | model.environ | screen.variables)
         wait = open_wait(daemon, "The page is there")
         assert await_ended(daemon, wait)["status"] == "resolved"
         asked = len(model.requests)
@@ -98,16 +106,17 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
 
 def test_wait_without_api_key_reads_download_end_off_screen(start, screen, site):
     with open_browser(screen, site, "/download"):
-        daemon = start(**NO_KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_DISPLAY | screen.variables)
         wait = open_wait(daemon, 'shows "report.csv" and "Done"', "screen")
         wait_until_read(daemon, wait, "does not show")
         site.go.set()
         assert await_ended(daemon, wait)["status"] == "resolved"
 
 
+@BOTH
 def test_wait_without_api_key_reads_line_changed_midway_whole(start, screen, site):
     with open_browser(screen, site, "/dialog"):
-        daemon = start(**NO_KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_DISPLAY | screen.variables)
         wait = open_wait(daemon, 'shows "Download complete"')
         wait_until_read(daemon, wait, "does not show")
         site.go.set()
@@ -118,7 +127,7 @@ def test_wait_without_api_key_reads_line_changed_midway_whole(start, screen, sit
 
 def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
     with open_browser(screen, site, "/dialog"):
-        daemon = start(**NO_KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_DISPLAY | screen.variables)
         wait = open_wait(daemon, 'a dialog says "The report was saved"', "screen")
         wait_until_read(daemon, wait, "does not show")
         site.go.set()

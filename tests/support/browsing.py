@@ -119,6 +119,7 @@ def open_browser(screen: Screen, site: Site, page: str) -> Iterator[Path]:
                 *("--disable-background-networking", "--disable-component-update"),
                 *("--disable-sync", "--disable-quic", "--password-store=basic"),
                 *("--disable-features=Translate", "--window-size=1000,700"),
+                f"--ozone-platform={'wayland' if screen.is_wayland else 'x11'}",
                 f"--user-data-dir={home}/profile",
                 f"http://127.0.0.1:{site.server_port}{page}",
             ),

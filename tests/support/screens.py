@@ -20,6 +20,8 @@ from tests.support.waiting import ProcessOutput, until
 
 PROGRAMS = ("Xvfb", "openbox", "xterm", "xdotool", "setpriv")
 PREFERENCES = Path(__file__).with_name("openbox.xml")
+FOREIGN = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER", "SWAYSOCK")
+"""Variables that may name another display."""
 NUMBERS = range(1_000, 50_000)
 """Displays to choose from; a low number would soon be somebody else's."""
 
@@ -48,6 +50,8 @@ def require_screen(*programs: str) -> None:
 
 class Screen:
     """An X server and, unless told otherwise, openbox on it; runs within `with`."""
+
+    is_wayland = False
 
     def __init__(
         self, size: tuple[int, int] = (1920, 1080), *, manager: bool = True, resources: str = ""
@@ -81,9 +85,13 @@ class Screen:
     @property
     def environ(self) -> dict[str, str]:
         """This process's environment, with this display and no other."""
-        foreign = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER")
-        kept = {name: each for name, each in os.environ.items() if name not in foreign}
-        return {**kept, "DISPLAY": self.display}
+        kept = {name: each for name, each in os.environ.items() if name not in FOREIGN}
+        return {**kept, **self.variables}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that name this display."""
+        return {"DISPLAY": self.display}
 
     @property
     def pids(self) -> list[int]:

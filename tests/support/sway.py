@@ -12,13 +12,12 @@ from typing import Self
 
 from tests.support.processes import bind_command, end
 from tests.support.required import do_without
-from tests.support.screens import Screen
+from tests.support.screens import FOREIGN, Screen
 from tests.support.waiting import PATIENCE, until
 
 PROGRAMS = ("sway", "swaymsg", "grim", "foot", "setpriv")
 NOBODY = 65_534
 """A user and a group; sway does not run as root."""
-_FOREIGN = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SESSION_MANAGER", "SWAYSOCK", "I3SOCK")
 
 
 def require_sway(*programs: str) -> None:
@@ -29,6 +28,8 @@ def require_sway(*programs: str) -> None:
 
 class Sway(Screen):
     """A compositor with one monitor; runs within `with`."""
+
+    is_wayland = True
 
     def __init__(
         self, size: tuple[int, int] = (800, 600), *, config: str = "", xwayland: bool = False
@@ -47,13 +48,15 @@ class Sway(Screen):
         return "wayland-1"
 
     @property
-    def environ(self) -> dict[str, str]:
-        """This process's environment, with this session and no other."""
-        kept = {name: each for name, each in os.environ.items() if name not in _FOREIGN}
-        ours = {"XDG_RUNTIME_DIR": str(self.runtime), "WAYLAND_DISPLAY": self.display}
+    def variables(self) -> dict[str, str]:
+        found = {
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "WAYLAND_DISPLAY": self.display,
+            "SWAYSOCK": str(self.socket),
+        }
         if self._xwayland:
-            ours["DISPLAY"] = (self.runtime / "x11").read_text().strip()
-        return {**kept, **ours, "SWAYSOCK": str(self.socket)}
+            found["DISPLAY"] = (self.runtime / "x11").read_text().strip()
+        return found
 
     @property
     def socket(self) -> Path:
@@ -82,7 +85,7 @@ class Sway(Screen):
             os.chown(self.runtime, NOBODY, NOBODY)
             as_user = ("--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
         given = {
-            **{name: each for name, each in os.environ.items() if name not in _FOREIGN},
+            **{name: each for name, each in os.environ.items() if name not in FOREIGN},
             "WLR_BACKENDS": "headless",
             "WLR_RENDERER": "pixman",
             "WLR_LIBINPUT_NO_DEVICES": "1",

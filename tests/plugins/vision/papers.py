@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -208,11 +209,8 @@ def papers_on(screen: Screen) -> Iterator[Papers]:
 
 def sensor(screen: Screen, **environ: str) -> ScreenSensor:
     """Return what watches a screen, and nothing else that is here."""
-    names = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SWAYSOCK", "PATH")
-    there = screen.environ
-    return ScreenSensor(
-        {**{name: there[name] for name in names if name in there}, **environ}, "linux"
-    )
+    there = {**screen.variables, "PATH": os.environ["PATH"]}
+    return ScreenSensor({**there, **environ}, "linux")
 
 
 @asynccontextmanager
