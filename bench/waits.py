@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
 from taskmem_program import OWN_PROGRAM
 from tests.support.installations import make_installation
+from tests.support.pages import serve_pages
 
 SAMPLES = 40
+PACED_SAMPLES = 4
 MANY, TARGETS = 5000, 50
 IDLE_SECONDS = 30
 HANGING = """
@@ -85,6 +88,22 @@ def wait_targets() -> Iterator[Figure]:
             ways["an instant"].append(_find_wake_time(link, wait_id) - due.timestamp())
     for name, samples in ways.items():
         yield millis(f"event to wake owed: {name}", samples, 50)
+
+
+def wait_paced_targets() -> Iterator[Figure]:
+    """Measure the same of what is looked at at a pace: a command every 5 s, a page every 10 s."""
+    commands, answers = list[float](), list[float]()
+    with make_home() as home, serve_home(home), connect(home) as link, serve_pages({}) as server:
+        for number in range(PACED_SAMPLES):
+            shown = home.folder.parent / f"shown-{number}"
+            shown.touch()
+            write = partial(shown.write_text, "done")
+            commands.append(_time_event(link, f"command:cat {shown}", '"done" appears', write))
+            answer = partial(server.pages.update, {f"/{number}": (200, {}, b"")})
+            page = f"url:http://127.0.0.1:{server.port}/{number}"
+            answers.append(_time_event(link, page, "status is 200", answer))
+    yield millis("event to wake owed: a command", commands, 5200)
+    yield millis("event to wake owed: a page", answers, 10_200)
 
 
 def wait_timeouts() -> Iterator[Figure]:

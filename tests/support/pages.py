@@ -35,7 +35,8 @@ class _Page(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append((self.path, dict(self.headers)))
-        status, headers, body = self.server.pages[self.path.partition("?")[0]]
+        found = self.server.pages.get(self.path.partition("?")[0])
+        status, headers, body = found or (404, {}, b"")
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
