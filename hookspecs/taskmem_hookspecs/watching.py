@@ -93,6 +93,9 @@ class Frame(Value):
     else; None: unknown."""
     hides_input: bool | None = None
     """True if the terminal reads a line without echo, as for a password; None: unknown."""
+    takes_keys: bool | None = None
+    """True if the program in front gets each key at once, as a menu does; False: it gets whole
+    lines; None: unknown."""
     exit_status: int | None = None
     """Exit status of the command, or the negative signal number that ended it. None: it runs, its
     status is unknown, or the target is no command."""

@@ -286,6 +286,7 @@ def build_frame_key(frame: Frame) -> object:
         frame.prompt,
         frame.reads_input,
         frame.hides_input,
+        frame.takes_keys,
         frame.note,
         frame.states,
         frame.numbers,

@@ -245,6 +245,7 @@ class RecordingWatch:
             prompt=None if over else tail.prompt if tail.prompt is not None else is_shell,
             reads_input=known_input.is_read,
             hides_input=None if over or about is None else about.hides_input,
+            takes_keys=known_input.takes_keys,
             exit_status=over and over.exit_status,
             gone=over and over.sentence,
         )

@@ -34,6 +34,10 @@ _SELECT_CALLS: Final = {"x86_64": (23, 270), "aarch64": (72,), "riscv64": (72,)}
 """Numbers of `select` and `pselect6`."""
 _POLL_CALLS: Final = {"x86_64": (7, 271), "aarch64": (73,), "riscv64": (73,)}
 """Numbers of `poll` and `ppoll`."""
+_EPOLL_CALLS: Final = {"x86_64": (232, 281, 441), "aarch64": (22, 441), "riscv64": (22, 441)}
+"""Numbers of the calls that wait in `epoll`, of which there are three."""
+_MOST_POLLED: Final = 256
+"""Maximum number of descriptors of one `poll` that are looked at."""
 _NO_TIME_LIMIT: Final = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0)
 """Arguments by which `poll` (as -1) and `ppoll` wait for ever; `poll` with 0 does not sleep."""
 _UNCLEAR_SLEEPS: Final = ("poll", "select", "woken", "tty", "ring", "sigtimedwait", "sigsuspend")
@@ -63,6 +67,8 @@ class TerminalInput(NamedTuple):
     """True if the program is an interactive shell that asks nothing itself."""
     is_hidden: bool | None = None
     """True if the terminal is in line mode without echo."""
+    takes_keys: bool | None = None
+    """True if the terminal is in character mode, for a program that is here."""
 
 
 def read_hides_input(terminal: int) -> bool | None:
@@ -200,6 +206,7 @@ def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
         is_read=is_read,
         is_shell=not asks and is_interactive_shell([leader.name, *words[1:]]),
         is_hidden=is_hidden,
+        takes_keys=None if modes is None else not modes & termios.ICANON,
     )
 
 
@@ -316,7 +323,10 @@ class _Process(NamedTuple):
         return self._is_call_reading(call, arguments)
 
     def _is_call_reading(self, call: int, arguments: list[int]) -> bool | None:
-        """Return whether a system call waits for the terminal, for nothing else, and for ever."""
+        """Return whether a system call waits for the terminal, for nothing else, and for ever.
+
+        None: it waits for the terminal and something else, or it is unknown for what.
+        """
         machine = platform.machine()
         if call == _READ_CALLS.get(machine):
             return self._is_terminal(arguments[0])
@@ -324,9 +334,14 @@ class _Process(NamedTuple):
             sole = arguments[0] == 1 and arguments[4] == 0
             return (sole and self._is_terminal(0)) or None
         if call in _POLL_CALLS.get(machine, ()):
-            sole = arguments[1] == 1 and arguments[2] in _NO_TIME_LIMIT
-            return (sole and self._is_terminal(self._read_integer(arguments[0]))) or None
-        return None
+            awaited = self._read_polled(arguments[0], arguments[1])
+            sole = len(awaited) == 1 and arguments[2] in _NO_TIME_LIMIT
+        elif call in _EPOLL_CALLS.get(machine, ()):
+            awaited, sole = [*self._list_epolled(arguments[0])], False
+        else:
+            return None
+        reads = any(map(self._is_terminal, awaited))
+        return (sole or None) if reads else False
 
     def _is_terminal(self, descriptor: int) -> bool:
         """Return whether an open file of the process is its terminal."""
@@ -334,8 +349,20 @@ class _Process(NamedTuple):
         own = (os.makedev(5, 0), self.terminal)
         return stat.S_ISCHR(device.st_mode) and device.st_rdev in own
 
-    def _read_integer(self, address: int) -> int:
-        """Return a C `int` of the process's memory."""
+    def _read_polled(self, address: int, count: int) -> list[int]:
+        """Return the descriptors in an array of `struct pollfd` of the process's memory."""
         with (_PROC / str(self.pid) / "mem").open("rb", buffering=0) as memory:
             memory.seek(address)
-            return int(struct.unpack("i", memory.read(4))[0])
+            entries = memory.read(8 * min(count, _MOST_POLLED))
+        return [descriptor for descriptor, _, _ in struct.iter_unpack("ihh", entries)]
+
+    def _list_epolled(self, descriptor: int) -> Iterator[int]:
+        """Yield the descriptors that an `epoll` instance waits for: proc_pid_fdinfo(5)."""
+        folder = _PROC / str(self.pid)
+        for line in (folder / "fdinfo" / str(descriptor)).read_text().splitlines():
+            if line.startswith("tfd:"):
+                awaited = int(line.split()[1])
+                if str((folder / "fd" / str(awaited)).readlink()) == "anon_inode:[eventpoll]":
+                    yield from self._list_epolled(awaited)
+                else:
+                    yield awaited

@@ -225,6 +225,7 @@ class _WatchedPane:
             prompt=None if gone or seen is None else self._detect_prompt(tail, known_input),
             reads_input=known_input.is_read,
             hides_input=known_input.is_hidden,
+            takes_keys=known_input.takes_keys,
             exit_status=self.pane.status if gone and ours and self._is_over else None,
             gone=gone,
         )

@@ -549,6 +549,77 @@ def test_a_menu_of_yes_and_no_asks_yes_or_no():
     assert [ShownJudge("asks yes or no").paints(screen).met for screen in MENUS] == expected
 
 
+def test_a_menu_is_a_question_beside_what_moves():
+    dots = ["●", " "]
+    menu = "Run it?\n❯ 1. Yes\n  2. No\nEsc to cancel\n"
+    shown = ShownJudge("asks yes or no")
+    found = [shown.paints(f"{dot}\n{menu}", still=0.4).met for dot in dots * 3]
+    assert found == [NO, NO, YES, YES, YES, YES]
+
+
+def test_a_list_is_no_menu_beside_what_moves():
+    shown = ShownJudge("asks for input")
+    for dot in "●◌" * 4:
+        assert shown.paints(f"{dot}\n> a\n  b\n", still=0.4, takes_keys=True).met is NO
+    assert shown.paints("●\n> a\n  b\n", takes_keys=True).met is YES
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "Environment\n » staging\n   production\n",
+        "  work\n  var\n> usr\n  3/3 ──\n>\n",
+        ">\n  3/3 ──\n> bin │\n  boot │\n",
+        "Features\n❯◯ npm\n ◯ yarn\n\n↑↓ navigate • space select\n",
+        "? Pick colors ›\nInstructions:\n    a: Toggle all\n◯   Red\n◯   Green\n",
+        "? Secret [input is masked]\nctrl+t toggle visibility\n",
+        "? What's your first name\n\n\n",
+        "Press any key to continue...\n\n",
+        "> Type something...\n\nenter submit\n",
+    ],
+)
+def test_a_program_that_gets_each_key_asks_by_less(screen):
+    for keys, expected in ((True, YES), (None, NO), (False, NO)):
+        assert ShownJudge("asks for input").paints(screen, takes_keys=keys).met is expected
+
+
+@pytest.mark.parametrize("screen", MENUS)
+def test_a_program_that_gets_whole_lines_shows_no_menu(screen):
+    assert ShownJudge("asks for input").paints(screen, takes_keys=False).met is NO
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "Watching for file changes...\npress h to show help, press q to quit\n",
+        "› Press a │ open Android\n› Press w │ open web\n\nPress Ctrl+C to exit.\n",
+        " ➜ Local: http://localhost\n ➜ Network: off\n ➜ press h to show help\n",
+        "  PID USER  %CPU COMMAND\n    1 root   0.0 init\n    2 root   0.0 kthreadd\n",
+    ],
+)
+def test_a_program_that_only_listens_to_keys_asks_nothing(screen):
+    assert ShownJudge("asks for input").paints(screen, takes_keys=True).met is NO
+
+
+@pytest.mark.parametrize(
+    ("condition", "screen"),
+    [
+        ("asks yes or no", "? Are you amazed? (Y/n)\n\n"),
+        ("asks yes or no", "? Can you confirm? › no / yes"),
+        ("asks yes or no", "Are you sure?\n\n  Yes    No\n\n←→ toggle • enter submit\n"),
+        ("asks for a password", "? Password [input is masked]\nctrl+t toggle visibility\n"),
+    ],
+)
+def test_keys_answer_yes_or_no_and_make_a_password(condition, screen):
+    assert ShownJudge(condition).paints(screen, takes_keys=True).met is YES
+    assert ShownJudge(condition).paints("working\n", takes_keys=True).met is NO
+
+
+def test_a_menu_is_quoted_whole():
+    found = ShownJudge("asks for input").paints("● \nRun it?\n❯ 1. Yes\n  2. No\n")
+    assert found.observation == 'It asks for input ("Run it? ❯ 1. Yes 2. No")'
+
+
 def test_a_line_that_ends_like_a_question_has_to_stand():
     shown = ShownJudge("asks for input")
     found = shown.shows("Building wheel:", still=0.4)

@@ -18,35 +18,46 @@ from tests.support.waiting import until
 
 PYTHON = sys.executable
 READS, WORKS, UNKNOWN = True, False, None
-RUNS = TerminalInput(WORKS, is_shell=False, is_hidden=False)
-
+RUNS = TerminalInput(WORKS, is_shell=False, is_hidden=False, takes_keys=False)
 PROGRAMS = {
-    SHELL: TerminalInput(READS, is_shell=True),
-    "dash -i": TerminalInput(READS, is_shell=True, is_hidden=False),
-    "sh -c 'printf \"Go on? \"; read x'": TerminalInput(READS, is_shell=False, is_hidden=False),
-    "sh -c 'read x < /dev/tty'": TerminalInput(READS, is_shell=False, is_hidden=False),
-    "bash -c 'read -e -p name: x'": TerminalInput(READS, is_shell=False),
-    "bash -c 'read -rsn1 x'": TerminalInput(READS, is_shell=False),
-    "bash -c 'stty -echo; read x'": TerminalInput(READS, is_shell=False, is_hidden=True),
-    "cat": TerminalInput(READS, is_shell=False, is_hidden=False),
-    f"{PYTHON} -c 'input()'": TerminalInput(READS, is_shell=False, is_hidden=False),
-    f"{PYTHON} -c 'import readline; input()'": TerminalInput(READS, is_shell=False),
+    SHELL: TerminalInput(READS, is_shell=True, takes_keys=True),
+    "dash -i": TerminalInput(READS, is_shell=True, is_hidden=False, takes_keys=False),
+    "sh -c 'printf \"Go on? \"; read x'": TerminalInput(
+        READS, is_shell=False, is_hidden=False, takes_keys=False
+    ),
+    "sh -c 'read x < /dev/tty'": TerminalInput(
+        READS, is_shell=False, is_hidden=False, takes_keys=False
+    ),
+    "bash -c 'read -e -p name: x'": TerminalInput(READS, is_shell=False, takes_keys=True),
+    "bash -c 'read -rsn1 x'": TerminalInput(READS, is_shell=False, takes_keys=True),
+    "bash -c 'stty -echo; read x'": TerminalInput(
+        READS, is_shell=False, is_hidden=True, takes_keys=False
+    ),
+    "cat": TerminalInput(READS, is_shell=False, is_hidden=False, takes_keys=False),
+    f"{PYTHON} -c 'input()'": TerminalInput(
+        READS, is_shell=False, is_hidden=False, takes_keys=False
+    ),
+    f"{PYTHON} -c 'import readline; input()'": TerminalInput(
+        READS, is_shell=False, takes_keys=True
+    ),
     f"{PYTHON} -c 'import getpass; getpass.getpass()'": TerminalInput(
-        READS, is_shell=False, is_hidden=True
+        READS, is_shell=False, is_hidden=True, takes_keys=False
     ),
     f"{PYTHON} -c 'import select; p = select.poll(); p.register(0, 1); p.poll()'": TerminalInput(
-        READS, is_shell=False, is_hidden=False
+        READS, is_shell=False, is_hidden=False, takes_keys=False
     ),
-    "sleep 99": TerminalInput(WORKS, is_shell=False, is_hidden=False),
-    "sh -c 'sleep 99 | cat; read x'": TerminalInput(WORKS, is_shell=False, is_hidden=False),
+    "sleep 99": TerminalInput(WORKS, is_shell=False, is_hidden=False, takes_keys=False),
+    "sh -c 'sleep 99 | cat; read x'": TerminalInput(
+        WORKS, is_shell=False, is_hidden=False, takes_keys=False
+    ),
     f"{PYTHON} -c 'import select; select.select([0], [], [], 99)'": TerminalInput(
-        UNKNOWN, is_shell=False, is_hidden=False
+        UNKNOWN, is_shell=False, is_hidden=False, takes_keys=False
     ),
     f"{PYTHON} -c 'import select, os; select.select([0, os.pipe()[0]], [], [])'": TerminalInput(
-        UNKNOWN, is_shell=False, is_hidden=False
+        UNKNOWN, is_shell=False, is_hidden=False, takes_keys=False
     ),
     f"{PYTHON} -c 'import threading as t; t.Thread(target=input).start(); t.Event().wait()'": (
-        TerminalInput(UNKNOWN, is_shell=False, is_hidden=False)
+        TerminalInput(UNKNOWN, is_shell=False, is_hidden=False, takes_keys=False)
     ),
     "script -qc cat /dev/null": TerminalInput(),
 }
@@ -65,6 +76,27 @@ def test_what_reads_the_terminal_is_looked_up(tmux, command):
         do_without(f"{command.split()[0]} is not installed: apt-get install {command.split()[0]}")
     tmux("new-session", "-d", "-s", "work", command)
     until(lambda: look_up(tmux) == PROGRAMS[command], PROGRAMS[command])
+
+
+MAY_READ = TerminalInput(UNKNOWN, is_shell=False, is_hidden=False, takes_keys=False)
+WAITERS = {
+    "import select, os; p = select.poll(); p.register(os.pipe()[0]); p.poll()": RUNS,
+    "import select, os; p = select.poll(); p.register(0, 1); p.poll(99_999)": MAY_READ,
+    "import asyncio; asyncio.run(asyncio.sleep(99))": RUNS,
+    "from select import epoll; e = epoll(); e.register(0, 1); e.poll()": MAY_READ,
+    "from select import epoll as e; a, b = e(), e(); b.register(0, 1); a.register(b); a.poll()": (
+        MAY_READ
+    ),
+}
+
+
+@linux_only
+@pytest.mark.parametrize("code", WAITERS)
+def test_a_program_that_waits_for_others_reads_nothing(tmux, code):
+    tmux("new-session", "-d", "-s", "work", f"{PYTHON} -c '{code}'")
+    place = Path(f"/proc/{tmux.ask('work', 'pane_pid')}/wchan")
+    until(lambda: "poll" in place.read_text(), "it waits")
+    assert look_up(tmux) == WAITERS[code]
 
 
 @linux_only
