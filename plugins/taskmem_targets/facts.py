@@ -16,6 +16,7 @@ from taskmem_hookspecs.conditions import (
     NumberForm,
     QuietForm,
     RegexForm,
+    State,
     StateForm,
     TextForm,
     write_number,
@@ -114,7 +115,10 @@ def _holds(form: Form, frame: Frame) -> bool:
         case ExitForm():
             holds = _holds_exit(form, frame)
         case TextForm() if frame.text is not None:
-            holds = (find_text(frame.text, form.text) is None) is form.gone
+            is_shown = find_text(frame.text, form.text) is not None
+            # An error page, or a command that printed nothing, says of no text that it is gone.
+            is_sure = bool(frame.text.strip()) and State.GONE not in frame.states
+            holds = not is_shown and is_sure if form.gone else is_shown
         case RegexForm() if frame.text is not None:
             holds = compile_regex(form.regex).find(frame.text) is not None
         case FieldForm() if frame.text is not None:

@@ -37,6 +37,7 @@ _LOCAL: Final = frozenset(
     ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
 )
 """File systems that nobody changes but this machine's kernel."""
+_PATTERN_SIGNS: Final = frozenset("*?[")
 _HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
 
 
@@ -104,13 +105,20 @@ class PathWatch:
         """Look at the path, and listen to what its folder tells.
 
         Raises:
+            InvalidArguments: It is a pattern, and no file has that name.
             NotAllowed: It may not be shown.
             TargetNotFound: It cannot be looked at now.
         """
         try:
-            await self._find()
+            found = await self._find()
         except OSError as error:
             raise TargetNotFound(self._describe_failure(error), sure=False) from error
+        if found is None and not _PATTERN_SIGNS.isdisjoint(self._path):
+            folder = escape_name(os.path.dirname(self._path))
+            raise InvalidArguments(
+                f"A path names one file or folder, without patterns; wait until path:{folder} "
+                "changes, which it does when a name comes or goes, or name the file."
+            )
         self._changes.listen(self._path, self._note_change)
 
     @property

@@ -113,6 +113,17 @@ def test_a_page_that_nobody_serves_is_down_and_says_nothing(server: PageServer):
 
 
 @pytest.mark.parametrize(
+    ("status", "body", "is_right"),
+    [(200, b"In stock", True), (200, b"Sold out", False), (503, b"Busy", False), (200, b"", False)],
+)
+def test_a_text_is_gone_only_from_a_page_that_says_something(
+    server: PageServer, status: int, body: bytes, is_right: bool
+):
+    server.pages["/"] = status, {}, body
+    assert is_met('"Sold out" is gone', look(server)) is is_right
+
+
+@pytest.mark.parametrize(
     ("sentence", "is_right"),
     [
         ('$.state is "done"', True),

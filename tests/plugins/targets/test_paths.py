@@ -189,6 +189,18 @@ def test_a_path_whose_folder_is_not_there_is_waited_for(tmp_path: Path):
     assert frame.states == {State.THERE, State.CHANGED}
 
 
+@pytest.mark.parametrize("name", ["*.md", "report-?.csv", "[a-z]"])
+def test_a_pattern_is_refused_unless_a_file_has_that_name(tmp_path: Path, name: str):
+    async def run() -> None:
+        watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path / name)))
+        await watch.close()
+
+    with pytest.raises(InvalidArguments, match=f"wait until path:{tmp_path} changes"):
+        asyncio.run(run())
+    (tmp_path / name).touch()
+    asyncio.run(run())
+
+
 def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     hangs, find = threading.Event(), paths._find
 
