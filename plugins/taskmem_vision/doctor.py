@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, NoProvider
 from taskmem_vision.desktop import Desktop, find_screen_display
 from taskmem_vision.ocr import RapidOcr, Tesseract
+from taskmem_vision.portal import find_gstreamer
 from taskmem_vision.sensor import list_sockets
-from taskmem_vision.wayland import find_grim
+from taskmem_vision.wayland import NoSight, find_grim
 
 
 class ScreenCheck:
@@ -35,7 +36,10 @@ def find_display(
     try:
         found = find_screen_display(environ, platform, sockets)
         if found.is_wayland:
-            find_grim(environ)
+            try:
+                find_grim(environ)
+            except NoSight:
+                find_gstreamer(environ)
     except NoProvider as error:
         return error
     return found

@@ -24,9 +24,16 @@ class ProgramOutput(NamedTuple):
 
 
 async def run_program(
-    command: Sequence[str], environ: Mapping[str, str], *, most_bytes: int, data: bytes = b""
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    most_bytes: int,
+    data: bytes = b"",
+    stdin: int = PIPE,
 ) -> ProgramOutput:
     """Run a program in a process group of its own; whatever happens, all of the group has ended.
+
+    `data` is its input, unless `stdin` is a descriptor that it reads itself.
 
     Of an output above `most_bytes`, one byte more than that is kept, and the program is killed.
 
@@ -49,13 +56,14 @@ async def run_program(
                 group.kill()
         return bytes(kept)
 
-    async with start_in_group(command, environ, stdin=PIPE, stdout=PIPE, stderr=PIPE) as (
+    async with start_in_group(command, environ, stdin=stdin, stdout=PIPE, stderr=PIPE) as (
         process,
         group,
     ):
         pipes = cast("tuple[Any, Any, Any]", (process.stdin, process.stdout, process.stderr))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(write_input(pipes[0]))
+            if stdin == PIPE:
+                tasks.create_task(write_input(pipes[0]))
             output = tasks.create_task(read_output(pipes[1], most_bytes + 1, group))
             errors = tasks.create_task(read_output(pipes[2], _ERROR_BYTES, group))
         return ProgramOutput(await process.wait(), output.result(), errors.result())

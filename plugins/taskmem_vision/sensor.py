@@ -41,6 +41,7 @@ from taskmem_vision.picture_watch import PRIVATE_TITLE, PictureWatch, describe_l
 
 if TYPE_CHECKING:
     from taskmem_vision.pictures import Look
+    from taskmem_vision.portal import PortalDisplay, SharingRequest
     from taskmem_vision.wayland import WaylandDisplay
     from taskmem_vision.x11 import X11Display
 
@@ -395,6 +396,8 @@ class ScreenSensor:
         self._environ = environ
         self._platform = platform
         self._privacy = Privacy(environ)
+        self._sharing: SharingRequest | None = None
+        """The portal's answer that is awaited, or was no; None: it need not be asked yet."""
 
     async def watch(self, target: Target) -> Watch:
         """Start to watch a screen or a window.
@@ -426,10 +429,26 @@ class ScreenSensor:
         return _ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
     async def _watch_wayland(self, found: Desktop) -> Watch:
+        from taskmem_vision.wayland import NoSight
+
         display = _open_wayland(found, self._environ)
         if self._privacy and await display.find_sway() is None:
             raise NoProvider(_PRIVACY_LOST)
-        return await _watch_wayland_target(display, found.note, self._privacy)
+        try:
+            return await _watch_wayland_target(display, found.note, self._privacy)
+        except NoSight:
+            return await self._watch_shared_screen(found.note)
+
+    async def _watch_shared_screen(self, note: str | None) -> Watch:
+        """Start to watch the screen as the desktop's portal shares it, which may ask the user."""
+        from taskmem_vision.portal import PortalDisplay, SharingRequest
+
+        if self._sharing is None or self._sharing.has_failed:
+            self._sharing = SharingRequest(self._environ)
+        cast = await self._sharing.take()
+        self._sharing = None
+        display = PortalDisplay(cast, self._environ)
+        return await _watch_wayland_target(display, note, self._privacy)
 
     async def _watch_sway_window(self, name: str) -> Watch | None:
         """Start to watch a window in a session of sway; return None in any other."""
@@ -532,7 +551,10 @@ def _open_wayland(found: Desktop, environ: Mapping[str, str]) -> WaylandDisplay:
 
 
 async def _watch_wayland_target(
-    display: WaylandDisplay, note: str | None, privacy: Privacy, window: Window | None = None
+    display: WaylandDisplay | PortalDisplay,
+    note: str | None,
+    privacy: Privacy,
+    window: Window | None = None,
 ) -> Watch:
     from taskmem_vision.wayland_watch import WaylandWatch
 

@@ -24,7 +24,7 @@ from taskmem_vision.programs import run_program
 from taskmem_vision.sway import WindowTree, find_socket, read_tree
 from taskmem_vision.text_lines import to_one_line
 
-LIMIT_SECONDS: Final = 10.0
+LIMIT_SECONDS: Final = 5.0
 """Time limit for one picture of the screen. Seconds."""
 _MOST_BYTES: Final = 1 << 28
 """Maximum size of one picture; four monitors with 3840 x 2160 pixels have less than half."""
@@ -37,10 +37,10 @@ _INSTALL: Final = (
     "A Wayland screen is read by grim, which is not installed: apt install grim, and run: taskmem "
     "daemon restart."
 )
-_NO_SIGHT: Final = (
-    "This Wayland session shows no program what others paint (those of sway, labwc and other "
-    "compositors made with wlroots do); log in to an X11 session, or wait on a terminal: pty:NAME."
-)
+
+
+class NoSight(NoProvider):
+    """The compositor shows grim nothing."""
 
 
 def find_runtime_folder(environ: Mapping[str, str]) -> Path:
@@ -52,10 +52,11 @@ def find_grim(environ: Mapping[str, str]) -> str:
     """Return the path of grim.
 
     Raises:
-        NoProvider: It is not installed, or would see nothing.
+        NoProvider: It is not installed.
+        NoSight: It would see nothing.
     """
     if _BLIND_DESKTOPS & {*environ.get("XDG_CURRENT_DESKTOP", "").split(":")}:
-        raise NoProvider(_NO_SIGHT)
+        raise NoSight("The desktop shows grim nothing.")
     found = shutil.which("grim", path=environ.get("PATH"))
     if found is None:
         raise NoProvider(_INSTALL)
@@ -78,6 +79,9 @@ class WaylandDisplay:
         named = self._environ.get("SWAYSOCK")
         return await asyncio.to_thread(find_socket, self._path, self._folder, named)
 
+    def close(self) -> None:
+        """Do nothing: each look has a connection of its own."""
+
     async def read_tree(self) -> WindowTree:
         """Return all windows.
 
@@ -97,7 +101,8 @@ class WaylandDisplay:
 
         Raises:
             DisplayGone: It cannot be read now.
-            NoProvider: grim is not installed, or the compositor shows it to nobody.
+            NoProvider: grim is not installed.
+            NoSight: The compositor does not show it to grim.
         """
         command = (find_grim(self._environ), "-t", "ppm", "-")
         try:
@@ -112,7 +117,7 @@ class WaylandDisplay:
         if printed.status:
             reason = to_one_line(printed.errors.decode("utf-8", "replace"), _SAID_CHARACTERS)
             if _NO_PROTOCOL in reason:
-                raise NoProvider(f"{_NO_SIGHT} (grim: {reason})")
+                raise NoSight(f"The compositor shows grim nothing ({reason}).")
             raise DisplayGone(f"grim fails: {reason or f'status {printed.status}'}.")
         try:
             return Image.open(io.BytesIO(printed.output)).convert("RGB")

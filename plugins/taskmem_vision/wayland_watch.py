@@ -20,6 +20,7 @@ from taskmem_vision.desktop import (
     find_dialogs,
 )
 from taskmem_vision.picture_watch import PRIVATE_TITLE, PictureWatch, describe_loss, list_titles
+from taskmem_vision.portal import PortalDisplay
 from taskmem_vision.sway import WindowTree, subscribe_events
 from taskmem_vision.wayland import WaylandDisplay
 
@@ -35,7 +36,7 @@ class WaylandWatch(PictureWatch):
 
     def __init__(
         self,
-        display: WaylandDisplay,
+        display: WaylandDisplay | PortalDisplay,
         note: str | None,
         privacy: Privacy,
         window: Window | None = None,
@@ -83,8 +84,13 @@ class WaylandWatch(PictureWatch):
         except NotViewable as hidden:
             self._why = str(hidden)
         except BaseException:
-            self._disconnect()
+            await self.close()
             raise
+
+    async def close(self) -> None:
+        """Close the connection to the display."""
+        await super().close()
+        self._display.close()
 
     # --- looking ------------------------------------------------------------
 

@@ -7,6 +7,8 @@ import pytest
 from taskmem_hookspecs import DoctorState
 from taskmem_vision.doctor import check_display, check_text, find_display
 
+GNOME = {"WAYLAND_DISPLAY": "w", "XDG_CURRENT_DESKTOP": "GNOME"}
+
 
 @pytest.mark.parametrize(
     ("environ", "sockets", "says"),
@@ -15,6 +17,7 @@ from taskmem_vision.doctor import check_display, check_text, find_display
         ({}, ["X3"], "Windows and the screen of display :3 can be watched."),
         ({}, [], "No screen can be watched. There is no display"),
         ({"WAYLAND_DISPLAY": "w", "PATH": ""}, [], "No screen can be watched. A Wayland screen"),
+        ({**GNOME, "PATH": ""}, [], "No screen can be watched. The screen of GNOME and KDE"),
     ],
 )
 def test_the_display_is_named_or_what_is_missing(
