@@ -26,7 +26,7 @@ from taskmem_evidence.findings import (
     build_verified_finding,
 )
 from taskmem_hookspecs import Claim, Finding
-from taskmem_hookspecs.web_access import (
+from taskmem_program.web_access import (
     PrivateAddress,
     Reach,
     WebClient,

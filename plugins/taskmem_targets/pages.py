@@ -14,7 +14,7 @@ import httpx
 
 from taskmem_hookspecs import Frame, InvalidArguments, NotAllowed, Target
 from taskmem_hookspecs.conditions import State
-from taskmem_hookspecs.web_access import (
+from taskmem_program.web_access import (
     PrivateAddress,
     Reach,
     WebClient,

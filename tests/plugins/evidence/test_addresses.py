@@ -1,6 +1,6 @@
 import pytest
 
-from taskmem_hookspecs.web_access import is_askable
+from taskmem_program.web_access import is_askable
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 
 from taskmem_evidence import urls
 from taskmem_evidence.urls import UrlVerifier
-from taskmem_hookspecs import Verdict, web_access
+from taskmem_hookspecs import Verdict
 from taskmem_hookspecs.testing import VerifierSuite
-from taskmem_hookspecs.web_access import is_public
+from taskmem_program import web_access
+from taskmem_program.web_access import is_public
 from tests.plugins.evidence.claims import a_claim
 from tests.support.pages import make_certificate, serve_pages
 from tests.support.waiting import PATIENCE

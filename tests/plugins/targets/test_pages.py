@@ -17,9 +17,9 @@ from taskmem_hookspecs import (
     InvalidArguments,
     NotAllowed,
     Target,
-    web_access,
 )
 from taskmem_hookspecs.testing import SensorSuite
+from taskmem_program import web_access
 from taskmem_targets import hooks, pages
 from taskmem_targets.facts import CERTIFICATE_DAYS, SIZE, STATUS
 from taskmem_targets.paced import PacedWatch
