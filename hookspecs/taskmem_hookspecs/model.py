@@ -539,7 +539,14 @@ class Task(Value):
     """The user's request in their own words; None: unknown."""
     implicit: bool = False
     """True if the daemon opened it for a turn whose agent had registered no task."""
+    blocked_by: tuple[str, ...] = ()
+    """Ids of the tasks that must end before it goes on; one that has ended is taken out."""
     version: int = 0
+
+    @property
+    def rests(self) -> bool:
+        """True if it waits for something that wakes its agent: a wait, or another task."""
+        return bool(self.linkage.active_wait_ids or self.blocked_by)
 
     @property
     def steps(self) -> tuple[Step, ...]:

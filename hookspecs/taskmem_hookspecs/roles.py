@@ -70,6 +70,10 @@ class TaskQuery(Query):
     """Only tasks whose id or name contains this text; case does not matter in ASCII."""
     holding: str | None = None
     """Only tasks whose name or thread contains this text; case does not matter in ASCII."""
+    blocker: str | None = None
+    """Only tasks that are blocked by the task of this id."""
+    ready: bool = False
+    """Only active tasks that are blocked by none."""
 
 
 class WaitQuery(Query):

@@ -173,7 +173,19 @@ REFUSAL_BYTES: Final = 1000
 _HELP_WIDTH: Final = 200
 """Characters of a command's help in the list of commands, at most."""
 _GROUPS: Final = {
-    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "stats", "open"),
+    "See": (
+        "list",
+        "ready",
+        "show",
+        "watch",
+        "ui",
+        "waits",
+        "wakes",
+        "runs",
+        "events",
+        "stats",
+        "open",
+    ),
     "Act": (
         "answer",
         "approve",

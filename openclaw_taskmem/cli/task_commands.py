@@ -140,6 +140,24 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
         print_tasks(found, limit)
 
 
+@click.command()
+@JSON_OPTION
+@click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
+def ready(*, as_json: bool, limit: int) -> None:
+    """List the active tasks that no other task blocks, the latest first."""
+    found = call_daemon("tasks", ready=True, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    from openclaw_taskmem.cli.task_text import NONE_READY, print_loss, print_tasks
+
+    print_loss(found)
+    if found["tasks"]:
+        print_tasks(found, limit)
+    else:
+        click.echo(NONE_READY)
+
+
 def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - JSON
     """Yield a task's messages by pages, oldest first, and hold one page at a time.
 
@@ -304,6 +322,7 @@ COMMANDS: Final = (
     watch,
     ui,
     list_,
+    ready,
     show,
     answer,
     approve,

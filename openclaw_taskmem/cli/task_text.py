@@ -40,6 +40,7 @@ _NO_TASK: Final = (
     "There is no task. Tell your agent to start one, or see how it works: taskmem demo"
 )
 ALL_ENDED: Final = "No task is open. To see those that have ended: taskmem list --all"
+NONE_READY: Final = "No task is ready. To see those that wait for others: taskmem list"
 _SECTIONS: Final = {
     "needs_you": ("Needs you", "bold yellow"),
     "at_work": ("At work", "green"),

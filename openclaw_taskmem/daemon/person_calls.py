@@ -278,6 +278,7 @@ class PersonCalls:
             views.read_limit(params),
             ended_too=params.get("all") is True,
             implicit=params.get("implicit") is True,
+            ready=params.get("ready") is True,
         )
         listed = views.describe_list(lines, self._context.clock.now())
         return {**listed, "loss": read_database_faults(self._context)}

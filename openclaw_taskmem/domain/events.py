@@ -17,6 +17,7 @@ PLAN_REVISED: Final = "plan_revised"
 WAIT_OPENED: Final = "wait_opened"
 WAIT_UPDATED: Final = "wait_updated"
 WAIT_ENDED: Final = "wait_ended"
+TASK_RELEASED: Final = "task_released"
 TASK_STUCK: Final = "stuck"
 WAKE_SENT: Final = "wake_sent"
 WAKE_FAILED: Final = "wake_failed"
@@ -49,6 +50,7 @@ VIEW_KINDS: Final = frozenset(
         TASK_UPDATED,
         STATUS_CHANGED,
         PLAN_REVISED,
+        TASK_RELEASED,
         WAIT_OPENED,
         WAIT_UPDATED,
         WAIT_ENDED,

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import SessionKeys
-from openclaw_taskmem.domain.changes import rights, stuck
+from openclaw_taskmem.domain.changes import dependencies, rights, stuck
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
@@ -226,6 +226,8 @@ class ScopedStore:
 
 Decision = tuple[Change, T]
 """The change to commit, and the result for the caller."""
+_MOST_RELEASED: Final = 100_000
+"""Tasks that the end of one releases, at most."""
 MOST_TRIES: Final = 8
 """How often a use case is tried before it raises `Conflict`.
 
@@ -404,6 +406,8 @@ class Context:
         for task in change.tasks:
             if task.task_id in moved and task.status is not TaskStatus.ACTIVE:
                 change = self._settle_stopped_task(change, task)
+            if task.task_id in moved and task.status.terminal:
+                change = self._release_blocked(change, task)
         tasks = tuple(stuck.set_due_time(task, self.policies.stuck) for task in change.tasks)
         log = notices.list_logged_events(change)
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
@@ -421,6 +425,32 @@ class Context:
         more = {"wakes": (*change.wakes, *settled), "events": (*change.events, *log)}
         change = change.model_copy(update=more)
         return cancel_open_waits(facts, task, change, now) if task.status.terminal else change
+
+    def _release_blocked(self, change: Change, ended: Task) -> Change:
+        """Take a task that ends out of all that it blocks, in any home; nothing blocks it either.
+
+        Its agents are woken by this commit, so none is forgotten.
+        """
+        now, blocked = self.clock.now(), TaskQuery(blocker=ended.task_id, limit=_MOST_RELEASED)
+        words = dependencies.find_last_words(change.messages, ended.task_id)
+        tasks = {task.task_id: task for task in change.tasks}
+        tasks[ended.task_id] = tasks[ended.task_id].model_copy(update={"blocked_by": ()})
+        parts = [change]
+        for found in self.store.whole.find_tasks(blocked):
+            if (facts := self.find_task(found.task_id)) is None:
+                continue
+            facts = facts.model_copy(update={"task": tasks.get(found.task_id, facts.task)})
+            if ended.task_id not in facts.task.blocked_by or facts.task.status.terminal:
+                continue
+            wake_id = self.new_id("wake", now)
+            released = dependencies.release_task(facts, ended, words, wake_id, now)
+            tasks |= {task.task_id: task for task in released.tasks}
+            parts.append(released)
+        added = {
+            name: tuple(row for part in parts for row in getattr(part, name))
+            for name in ("messages", "wakes", "runs", "events")
+        }
+        return change.model_copy(update={"tasks": tuple(tasks.values()), **added})
 
     def lock_subjects(self, *subjects: str) -> ExitStack:
         """Lock subjects for a block, so that calls on one of them run one at a time.

@@ -401,11 +401,15 @@ def list_visible_tasks(
     caller: Caller,
     *,
     implicit: bool = False,
+    ready: bool = False,
 ) -> Sequence[Task]:
-    """Return the tasks that a caller may see, latest update first; `status` None: any status."""
+    """Return the tasks that a caller may see, latest update first; `status` None: any status.
+
+    `ready`: only active ones that no other task blocks.
+    """
     some = limit
     while True:
-        query = TaskQuery(status=status, limit=some, implicit=implicit)
+        query = TaskQuery(status=status, limit=some, implicit=implicit, ready=ready)
         tasks = context.store.whole.find_tasks(query)
         seen = [*islice(_list_visible(context, tasks, caller), limit)]
         if len(seen) == limit or len(tasks) < some:

@@ -138,7 +138,12 @@ def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:
 
 
 def list_lines(
-    context: Context, limit: int, *, ended_too: bool = False, implicit: bool = False
+    context: Context,
+    limit: int,
+    *,
+    ended_too: bool = False,
+    implicit: bool = False,
+    ready: bool = False,
 ) -> Sequence[TaskLine]:
     """Return the lines of tasks: those that need the user, then the latest.
 
@@ -147,8 +152,13 @@ def list_lines(
         limit: Number of lines, at most.
         ended_too: True to include tasks that have ended.
         implicit: True for implicit tasks instead.
+        ready: True for active tasks alone that no other blocks.
     """
     now, store = context.clock.now(), context.store
+    if ready:
+        found = store.find_tasks(TaskQuery(limit=limit, implicit=False, ready=True))
+        facts_of = map(context.find_task, (task.task_id for task in found))
+        return [_build_line(context, each) for each in facts_of if each is not None]
     waiting = RunQuery(states=WAITING_STATES, implicit=implicit, limit=limit)
     named = dict.fromkeys(run.task_id for run in store.find_runs(waiting))
     for status in (None,) if ended_too else (*OPEN_STATUSES, TaskStatus.FAILED):
@@ -264,9 +274,15 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         seen_failed=is_failure_seen(context, task),
         calls=calls,
         words=_find_last_words(newest, task, calls),
+        blockers=tuple(_name_task(context, each) for each in task.blocked_by),
         halt=lifecycle.find_halt(newest),
         paused_by=lifecycle.find_pauser(newest) if task.status is TaskStatus.PAUSED else "",
     )
+
+
+def _name_task(context: Context, task_id: str) -> str:
+    facts = context.find_task(task_id)
+    return task_id if facts is None else facts.task.name
 
 
 def _read_completion_log(context: Context, task: Task) -> Sequence[Event]:

@@ -222,7 +222,7 @@ def _find_present_holder(context: Context, facts: TaskFacts) -> TaskHolder:
         gone = (queued and run.why == RunReason.OWNER_GONE) or ended(context, run)
         unheard = run_recovery.is_unheard(context, run)
         return TaskHolder(run=run, gone=gone, unheard=unheard, away=_is_away(context, run))
-    waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
+    waits = task.status is not TaskStatus.ACTIVE or task.rests
     if waits or context.reaches(task.host, task.session_key):
         return TaskHolder()
     silent = (context.clock.now() - task.updated_at).total_seconds()

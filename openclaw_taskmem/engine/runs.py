@@ -118,6 +118,7 @@ def find_claimable(context: Context, role: str) -> Task | None:
                 and facts.run.run_id == run.run_id
                 and facts.run.state is RunState.QUEUED
                 and facts.task.status is TaskStatus.ACTIVE
+                and not facts.task.blocked_by
                 and not _has_own_session(context, facts, now)
             ):
                 return facts.task

@@ -20,6 +20,11 @@ from openclaw_taskmem.domain.changes import (
     task_runs,
     task_update,
 )
+from openclaw_taskmem.domain.changes.dependencies import (
+    MOST_ON_THE_WAY,
+    add_blockers,
+    find_blockers,
+)
 from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
 from openclaw_taskmem.domain.changes.registrations import (
@@ -88,16 +93,20 @@ def register_new_task(
     segmented: bool = False,
     role: str | None = None,
     done: frozenset[int] = frozenset(),
+    blocked_by: Sequence[str] = (),
 ) -> Registration:
     """Register an active task; a gateway's agent begins a run of it.
 
     If its agent has an equal one open, nothing is written, and that one is the result.
 
     With a `role`, its run is queued for that role instead, and the caller must claim it like
-    anybody else. `done`: steps that are done from the start, from 0.
+    anybody else. `done`: steps that are done from the start, from 0. `blocked_by`: ids of tasks
+    that must end before it goes on; the caller may read them.
 
     Raises:
-        InvalidArguments: It requires an artifact that could never be proved.
+        TaskNotFound: A task that is to block it does not exist.
+        InvalidArguments: It requires an artifact that could never be proved, or cannot be blocked
+            so.
         LimitReached: The agent has its full number of open tasks.
     """
     lookup.guard_open_count(context, caller, Task)
@@ -109,7 +118,7 @@ def register_new_task(
 
     def register(facts: _RegistrationFacts, now: datetime) -> Decision[Registration]:
         nonlocal rows
-        covered, namesakes = facts
+        covered, namesakes, blocking = facts
         own = next((t for t, is_own in namesakes if is_own and is_same_work(t, plan)), None)
         if own is not None and role is None:
             return Change(), Registration(task=own, taken_up=True)
@@ -126,16 +135,20 @@ def register_new_task(
             done=done,
         )
         (task,) = change.tasks
+        blockers = find_blockers(None, blocked_by, blocking)
         fault = find_artifact_fault(list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
         rows = ledger.build_folder_rows(context, task.task_id, folders, looks, command=command)
         told = tuple(t for t, is_own in namesakes if is_own or is_same_work(t, plan))
-        return change.model_copy(update={"folders": rows}), Registration(task=task, namesakes=told)
+        change = add_blockers(change, task.task_id, blockers).model_copy(update={"folders": rows})
+        made = Registration(task=change.tasks[0], namesakes=told, blockers=blockers)
+        return change, made
 
     def read_facts() -> _RegistrationFacts:
         covered = None if role is not None else find_covering_task(context, caller)
-        return covered, _find_namesakes(context, name, caller)
+        blocking = _read_blockers(context, blocked_by, caller, deep=False)
+        return covered, _find_namesakes(context, name, caller), blocking
 
     def note(made: Registration) -> None:
         if not made.taken_up:
@@ -146,8 +159,33 @@ def register_new_task(
     return context.update(caller.session_key or fold_name(name), read_facts, register, follow=note)
 
 
-_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, bool | None]]]
-"""The implicit task of the caller's turn with its run, and open tasks of the same name."""
+_RegistrationFacts = tuple[
+    tuple[TaskFacts, Run] | None, Sequence[tuple[Task, bool | None]], Mapping[str, Task]
+]
+"""The implicit task of the caller's turn with its run, open tasks of the same name, and the tasks
+that are to block the new one."""
+
+
+def _read_blockers(
+    context: Context, named: Sequence[str], caller: Caller, *, deep: bool
+) -> Mapping[str, Task]:
+    """Return the tasks that are to block one, by id; `deep`: also those that block these.
+
+    Raises:
+        TaskNotFound: There is no such task.
+        NotAllowed: The caller may not read one that is named.
+    """
+    found: dict[str, Task] = {}
+    for task_id in named:
+        known = context.store.read_task(task_id)
+        found[task_id] = guard_task(context, Act.READ, known, caller).task
+    left = [each for task in found.values() for each in task.blocked_by] if deep else []
+    while left and len(found) <= MOST_ON_THE_WAY:
+        task_id = left.pop()
+        if task_id not in found and (facts := context.find_task(task_id)) is not None:
+            found[task_id] = facts.task
+            left += facts.task.blocked_by
+    return found
 
 
 def _find_namesakes(
@@ -526,11 +564,13 @@ def revise_task_plan(
     caller: Caller,
     done: frozenset[int] = frozenset(),
     reopened: frozenset[int] = frozenset(),
+    blocked_by: Sequence[str] | None = None,
 ) -> RevisionResult:
     """Replace a task's plan; return the task and what became of its marks.
 
     `artifacts` replaces the artifacts in the task's metadata; None: those stay. `done` and
-    `reopened`: steps of the new plan, from 0, whose marks the caller says.
+    `reopened`: steps of the new plan, from 0, whose marks the caller says. `blocked_by` replaces
+    what must end before the task goes on; None: that stays.
 
     Raises:
         InvalidArguments: An artifact could never be proved.
@@ -545,6 +585,10 @@ def revise_task_plan(
         consequence = "its plan stays as it is"
         guard_task(context, Act.WRITE, facts, caller, token=token, consequence=consequence)
         rights.guard_words(facts.task, caller, "end it as it is")
+        blockers = None
+        if blocked_by is not None:
+            known = _read_blockers(context, blocked_by, caller, deep=True)
+            blockers = find_blockers(task_id, blocked_by, known)
         return plan_revision.revise_plan(
             facts,
             new_plan,
@@ -556,6 +600,7 @@ def revise_task_plan(
             policy=context.policies.runs,
             done=done,
             reopened=reopened,
+            blockers=blockers,
         )
 
     return context.update_task(task_id, revise)

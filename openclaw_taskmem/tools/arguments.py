@@ -278,8 +278,8 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
 def _is_no_value(name: str, value: JsonValue) -> bool:
     if isinstance(value, str):
         return not value.strip() if name in _FREE_WORDS else value.strip().lower() in _NO_VALUES
-    # An empty list of artifacts withdraws them all.
-    return value is None or (value == [] and name != "artifacts")
+    # An empty list of these withdraws them all.
+    return value is None or (value == [] and name not in ("artifacts", "blocked_by"))
 
 
 _MARKUP: Final = re.compile(
@@ -429,6 +429,7 @@ _TEXT_KEYS: Final = {
     "task_id": ("task_id", "id"),
     "wait_id": ("wait_id", "id"),
     "attach": ("task_id", "id"),
+    "blocked_by": ("task_id", "id"),
 }
 """The keys that hold the text of an entry which is an object, by argument; the first counts."""
 _ORDER_KEYS: Final = ("id", "number", "index", "step", "order", "priority", "activeForm")

@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
+from openclaw_taskmem.domain.changes.dependencies import MOST_BLOCKERS
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
 from openclaw_taskmem.domain.conditions.targets import find_only_condition
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
@@ -68,6 +69,7 @@ StepText = Annotated[StrippedText, Field(max_length=STEP_CHARS)]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=MOST_PLAN_STEPS)]
 Id = Annotated[NonBlankText, Field(max_length=200)]
 Numbers = Annotated[list[int], Field(max_length=MOST_PLAN_STEPS)]
+Blockers = Annotated[list[Id], Field(max_length=MOST_BLOCKERS)]
 Subjects = Annotated[list[Annotated[NonBlankText, Field(max_length=4096)]], Field(max_length=50)]
 
 
@@ -181,6 +183,11 @@ class TaskRegister(Form):
         Annotated[RoleName, AfterValidator(refuse_user_role)] | None,
         Field(description="Queue it for this role."),
     ] = None
+    blocked_by: Annotated[
+        Blockers | None,
+        AfterValidator(lambda named: named or None),
+        Field(description="Ids of tasks that must end first."),
+    ] = None
     completed_steps: Marks = None
     reopened_steps: Marks = None
 
@@ -247,6 +254,9 @@ class TaskPlanUpdate(Form):
     artifacts: Annotated[
         list[Artifact] | None, Field(description="Replaces metadata.artifacts; [] withdraws all.")
     ] = None
+    blocked_by: Annotated[
+        Blockers | None, Field(description="Tasks that must end first; [] withdraws all.")
+    ] = None
     token: Token = None
     completed_steps: Marks = None
     reopened_steps: Marks = None
@@ -255,7 +265,9 @@ class TaskPlanUpdate(Form):
 class TaskList(Form):
     """Arguments of `task_list`."""
 
-    status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = "active"
+    status: Annotated[str, Field(description="A status, all, implicit, waiting or ready.")] = (
+        "active"
+    )
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="1 to 100; else 10.")] = 10
 
 

@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.tasks.plan import identify_step
 from openclaw_taskmem.domain.text.texts import clip, quote_line
 from taskmem_hookspecs import InvalidArguments
 
-ID_KINDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task"}
+ID_KINDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task", "blocked_by": "task"}
 """Kind of thing that each argument with an id names."""
 STEP_ARGUMENTS: Final = frozenset(("completed_steps", "reopened_steps", "step"))
 """Arguments that name steps of a plan."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.dependencies import describe_blockers
 from openclaw_taskmem.domain.changes.registrations import describe_namesakes, describe_taken_up
 from openclaw_taskmem.domain.changes.task_update import (
     UpdateRequest,
@@ -171,6 +172,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         segmented=form.segmented,
         role=form.role,
         done=_to_marks(form.completed_steps, plan_),
+        blocked_by=form.blocked_by or (),
     )
     task, now = made.task, context.clock.now()
     unread: Answer = {}
@@ -183,11 +185,18 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
             "segmented limits no calls here: OpenClaw's gateway counts them, and only "
             "for tasks that its agents register. "
         )
-    registered = f"Registered with {format_count(len(task.plan), 'step')}. " + (
-        f"Report with task_update as you go; {_describe_silence(context, task)} "
-        f"{unlimited}{describe_next_step(task)}"
-        if form.role is None
-        else _describe_queue(context, task, form.role)
+    following = f"Report with task_update as you go; {_describe_silence(context, task)} "
+    following += f"{unlimited}{describe_next_step(task)}"
+    if form.role is not None:
+        following = _describe_queue(context, task, form.role)
+    elif task.blocked_by:
+        following = unlimited
+    reached = context.reaches(task.host, task.session_key)
+    blocked = describe_blockers(made.blockers, reached=reached)
+    registered = " ".join(
+        filter(
+            None, (f"Registered with {format_count(len(task.plan), 'step')}.", blocked, following)
+        )
     )
     return {
         "task_id": task.task_id,
@@ -197,6 +206,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         "created_at": format_iso(task.created_at),
         **runs.warn_of_left_out(form.plan[len(plan_) :]),
         **({} if form.role is None else {"queued_for": form.role}),
+        **_list_blockers(task),
         **unread,
         "message": (
             f"{describe_taken_up(task, now)} {marks}".rstrip()
@@ -204,6 +214,11 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
             else " ".join(filter(None, (registered, describe_namesakes(made.namesakes, now))))
         ),
     }
+
+
+def _list_blockers(task: Task) -> Answer:
+    """Return the ids of the tasks that block a task; empty: nothing blocks it."""
+    return {"blocked_by": [*task.blocked_by]} if task.blocked_by else {}
 
 
 def _take_over_statuses(
@@ -385,12 +400,15 @@ def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Calle
         caller=caller,
         done=_to_marks(form.completed_steps, form.new_plan),
         reopened=_to_marks(form.reopened_steps, form.new_plan),
+        blocked_by=form.blocked_by,
     )
     task, remap = revised.task, revised.remap
     answer = f"Plan revised: {format_count(len(task.plan), 'step')}"
     answer += f", {len(remap.done)} still done." if remap.done else "."
     if form.artifacts is not None:
         answer += f" It names {format_count(len(form.artifacts), 'artifact')} now."
+    reached = context.reaches(task.host, task.session_key)
+    blocked = describe_blockers(revised.blockers, reached=reached) if revised.blockers else ""
     if remap.dropped:
         answer += (
             f" {format_count(len(remap.dropped), 'mark')} could not be carried over, see "
@@ -403,14 +421,15 @@ def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Calle
         "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
         **runs.warn_of_left_out(revised.left_out),
-        "message": f"{answer} {describe_next_step(task)}",
+        **_list_blockers(task),
+        "message": f"{answer} {blocked or describe_next_step(task)}",
     }
 
 
 def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     """List the tasks that the caller may see."""
     word = form.status.strip().lower()
-    besides = ("all", "implicit", "waiting")
+    besides = ("all", "implicit", "waiting", "ready")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
     awaited = list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
@@ -418,7 +437,9 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
         listed = lookup.list_visible_named(context, awaited, form.limit + 1, caller)
     else:
         given = (status, form.limit + 1, caller)
-        listed = lookup.list_visible_tasks(context, *given, implicit=word == "implicit")
+        listed = lookup.list_visible_tasks(
+            context, *given, implicit=word == "implicit", ready=word == "ready"
+        )
     found = listed[: form.limit]
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
@@ -435,6 +456,7 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
                 "last_update": format_iso(task.updated_at),
+                **_list_blockers(task),
                 **_describe_awaited(context, awaited.get(task.task_id)),
             }
             for task in found

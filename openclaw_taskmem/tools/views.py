@@ -240,6 +240,7 @@ def _show_task(context: Context, task_id: str) -> View:
         **_format_task(task),
         "line": read_line(context, task_id).model_dump(mode="json"),
         "question": facts.run.dialogue.question if facts.run else None,
+        "blocked_by": list(task.blocked_by),
         "plan": list(task.plan),
         "steps": [
             {"step": step.index + 1, "text": step.text, "done": step.done} for step in task.steps

@@ -51,6 +51,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.model import Value
 from taskmem_sqlmodel import tables
 from taskmem_sqlmodel.tables import (
+    BLOCKED_TASK,
     IMPLICIT_TASK,
     OPEN_RUN,
     OPEN_TASK,
@@ -190,6 +191,8 @@ class _DueColumns:
     key: sa.Column[Any]
 
 
+_READY_TASK: Final = "status = 'active' AND blocked_by = '[]'"
+"""Condition: the task is active, and no other blocks it."""
 _PLURALS: Final = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
 """Query fields with several values, and the column of each."""
 _STUCK_TASKS: Final = _DueColumns(
@@ -208,6 +211,8 @@ def select_tasks(query: TaskQuery) -> sa.Executable:
     """Return the statement that finds tasks."""
     index = IMPLICIT_TASK if query.implicit else f"NOT {IMPLICIT_TASK}"
     named = _name_given_fields(query) - {"implicit"}
+    if query.blocker is not None:
+        return _select_tasks(named, BLOCKED_TASK)
     return _select_tasks(named, None if query.implicit is None else index)
 
 
@@ -223,6 +228,10 @@ def _select_tasks(given: frozenset[str], index: str | None) -> sa.Executable:
             MESSAGES.c.task_id == TASKS.c.task_id, _has(MESSAGES.c.content, "holding")
         )
         every = every.where(sa.or_(_has(TASKS.c.name, "holding"), has_message))
+    if "blocker" in given:
+        every = every.where(_has(sa.type_coerce(TASKS.c.blocked_by, sa.Text), "blocker"))
+    if "ready" in given:
+        every = every.where(sa.text(_READY_TASK))
     if "due_by" in given:
         return _select_first_due(every, given, _STUCK_TASKS)
     if "after" in given:
@@ -231,7 +240,7 @@ def _select_tasks(given: frozenset[str], index: str | None) -> sa.Executable:
     return _filter_home(every, TASKS, given, *latest)
 
 
-def _has(column: sa.Column[Any], name: str) -> sa.ColumnElement[bool]:
+def _has(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
     return column.ilike(sa.bindparam(name, type_=ContainedText), escape="\\")
 
 

@@ -229,6 +229,9 @@ IMPLICIT_TASK: Final = "implicit"
 """Condition: the daemon opened the task for a turn."""
 OPEN_TASK: Final = f"status IN ('active', 'paused') AND NOT {IMPLICIT_TASK}"
 """Condition: the task was registered and has not ended."""
+_STUCK_ORDER: Final = ("status", "stuck_due_at", "task_id")
+BLOCKED_TASK: Final = "blocked_by <> '[]'"
+"""Condition: other tasks must end before the task goes on."""
 
 
 class Tasks(Base, table=True):
@@ -247,18 +250,10 @@ class Tasks(Base, table=True):
             "updated_at",
             "task_id",
         ),
-        _index_rows(
-            "stuck_due_at IS NOT NULL", "tasks_stuck_due", "status", "stuck_due_at", "task_id"
-        ),
-        _index_rows(
-            "stuck_due_at IS NOT NULL",
-            "tasks_stuck_due_at_home",
-            "home",
-            "status",
-            "stuck_due_at",
-            "task_id",
-        ),
+        _index_rows("stuck_due_at IS NOT NULL", "tasks_stuck_due", *_STUCK_ORDER),
+        _index_rows("stuck_due_at IS NOT NULL", "tasks_stuck_due_at_home", "home", *_STUCK_ORDER),
         _index_rows(IMPLICIT_TASK, "tasks_implicit", "updated_at", "task_id"),
+        _index_rows(BLOCKED_TASK, "tasks_blocked", "task_id"),
         _index_rows(
             OPEN_TASK,
             "tasks_open_of_maker",
@@ -294,6 +289,7 @@ class Tasks(Base, table=True):
     registrar_session: str | None = Field(sa_type=CodePointText)
     registrar_host: str | None = Field(sa_type=CodePointText)
     registrar_home: str | None = Field(sa_type=CodePointText)
+    blocked_by: list[str] = Field(sa_type=JsonText, sa_column_kwargs={"server_default": "[]"})
 
 
 def task_params(task: Task) -> Params:

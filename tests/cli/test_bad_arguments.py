@@ -37,7 +37,7 @@ PLACES = (
     f"show --pictures {HERE}",
     f"events {HERE}",
     f"wait {HERE}",
-    *(f"{each} --limit {HERE}" for each in ("list", "waits", "wakes", "runs", "events")),
+    *(f"{each} --limit {HERE}" for each in ("list", "ready", "waits", "wakes", "runs", "events")),
     *(
         f"{each} {HERE}"
         for each in ("approve", "resume", "pause", "reset", "cancel", "seen", "accept")

@@ -267,7 +267,7 @@ NO_DECISION: Final = {
         events.COMPLETION_ACCEPTED,
         events.FAILURE_SEEN,
     },
-    "has an entry of its own kind": {events.WAIT_ENDED, events.TASK_STUCK},
+    "has an entry of its own kind": {events.WAIT_ENDED, events.TASK_STUCK, events.TASK_RELEASED},
     "is about the way of a message, or sends it again": {
         events.WAKE_SENT,
         events.WAKE_FAILED,

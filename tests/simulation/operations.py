@@ -96,6 +96,8 @@ def register(play: Play, choose: Random) -> str:
         given["metadata"] = {"artifacts": ["/simulated/out.md"]}
     if choose.random() < 0.2:
         given["role"] = "dev"
+    if choose.random() < 0.3:
+        given["blocked_by"] = [pick_task(play, choose) for _ in range(choose.randrange(1, 4))]
     return call(play, choose, "task_register", **given)
 
 
@@ -121,8 +123,10 @@ def update(play: Play, choose: Random) -> str:
 def revise(play: Play, choose: Random) -> str:
     """An agent replaces the plan."""
     plan = choose.sample((*STEPS, f"Log in with {SECRET}"), choose.randrange(6))
-    task_id = pick_task(play, choose)
-    return call(play, choose, "task_plan_update", task_id=task_id, new_plan=plan, reason="Better.")
+    given = {"task_id": pick_task(play, choose), "new_plan": plan, "reason": "Better."}
+    if choose.random() < 0.5:
+        given["blocked_by"] = [pick_task(play, choose) for _ in range(choose.randrange(3))]
+    return call(play, choose, "task_plan_update", **given)
 
 
 def wait(play: Play, choose: Random) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine.turns import REPORTED_BOOKMARK, EventCursor
-from taskmem_hookspecs import TaskStatus, Verdict
+from taskmem_hookspecs import RunState, TaskStatus, Verdict
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
 from tests.simulation.outside import SECRET
@@ -43,6 +43,45 @@ def marks_lie_within_the_plan(_: Machine, commit: Commit) -> Iterator[str]:
             yield f"{task.task_id} has {len(task.plan)} steps, and done are {sorted(task.done)}"
 
 
+def open_tasks_alone_block_others(_: Machine, commit: Commit) -> Iterator[str]:
+    """What has ended blocks nothing, and nothing blocks it."""
+    tasks = commit.mirror.tasks
+    ended = {task.task_id for task in commit.change.tasks if task.status.terminal}
+    for task in tasks.values():
+        over = [each for each in task.blocked_by if tasks[each].status.terminal]
+        if over or (task.task_id in ended and task.blocked_by):
+            yield f"{task.task_id} is {task.status} and blocked by {over or task.blocked_by}"
+
+
+def no_task_blocks_itself(_: Machine, commit: Commit) -> Iterator[str]:
+    """Nobody waits for a task that waits for theirs."""
+    tasks = commit.mirror.tasks
+    for start in (task for task in commit.change.tasks if task.blocked_by):
+        left, seen = [*start.blocked_by], set[str]()
+        while left:
+            each = left.pop()
+            if each == start.task_id:
+                yield f"{each} is blocked by itself"
+                break
+            if each not in seen:
+                seen.add(each)
+                left += tasks[each].blocked_by
+
+
+def who_becomes_ready_is_woken(_: Machine, commit: Commit) -> Iterator[str]:
+    """The commit that takes the last task out of the way owes the agent one wake, or is read."""
+    released = {e.task_id for e in commit.change.events if e.kind == events.TASK_RELEASED}
+    queued = {run.task_id for run in commit.change.runs if run.state is RunState.QUEUED}
+    waiting = {r.task_id for r in commit.mirror.runs.values() if r.state.is_waiting}
+    for task in commit.change.tasks:
+        rests = task.status is not TaskStatus.ACTIVE or task.task_id in queued | waiting
+        if task.task_id not in released or task.blocked_by or rests:
+            continue
+        new = [w for w in commit.change.wakes if w.task_id == task.task_id and not w.version]
+        if not [wake for wake in new if wake.key.startswith("ready:")]:
+            yield f"{task.task_id} is ready, and nobody is woken"
+
+
 def no_row_is_written_over(_: Machine, commit: Commit) -> Iterator[str]:
     """Who writes a row has read what was written to it last."""
     if commit.written_over:
@@ -61,9 +100,7 @@ def every_active_task_has_a_due_time(_: Machine, commit: Commit) -> Iterator[str
     """Who is active and waits for nothing will be looked at; nobody else will."""
     for task in commit.change.tasks:
         row = commit.mirror.tasks[task.task_id]
-        may_be_stuck = (
-            row.status is TaskStatus.ACTIVE and not row.linkage.active_wait_ids and not row.implicit
-        )
+        may_be_stuck = row.status is TaskStatus.ACTIVE and not row.rests and not row.implicit
         if may_be_stuck is not (row.stuck_due_at is not None):
             yield f"{row.task_id} is {row.status} and due {row.stuck_due_at}"
 
@@ -122,6 +159,9 @@ TASK_RULES: Final = {
         ended_tasks_stay_ended,
         step_marks_are_never_lost,
         marks_lie_within_the_plan,
+        open_tasks_alone_block_others,
+        no_task_blocks_itself,
+        who_becomes_ready_is_woken,
         every_active_task_has_a_due_time,
         completed_implies_verified_or_accepted,
         no_row_is_written_over,

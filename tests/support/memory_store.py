@@ -169,6 +169,11 @@ class MemoryStore:
             if _is_within(query.named, t.task_id) or _is_within(query.named, t.name)
         ]
         tasks = [t for t in tasks if t.task_id in holders or _is_within(query.holding, t.name)]
+        if query.blocker is not None:
+            tasks = [task for task in tasks if query.blocker in task.blocked_by]
+        if query.ready:
+            active = (task for task in tasks if task.status is TaskStatus.ACTIVE)
+            tasks = [task for task in active if not task.blocked_by]
         tasks.sort(key=lambda task: (task.updated_at, task.task_id), reverse=True)
         if query.after is not None:
             tasks = [task for task in tasks if task.task_id > (query.after or "")]

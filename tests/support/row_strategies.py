@@ -109,6 +109,7 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         original_request=st.none() | texts,
         implicit=st.booleans(),
         stuck_due_at=st.none() | instants,
+        blocked_by=plans,
     )
 
 

@@ -762,7 +762,8 @@ def spelled_calls(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
     known = forms.list_arguments(catalog.find_tool(tool).form)
     assert isinstance(known["properties"], dict)
     for name in known["properties"].keys() - valid.keys():
-        empty: list[Any] = [None, ""] if name == "artifacts" else [None, "", []]
+        withdrawn = name in ("artifacts", "blocked_by") and tool != "task_register"
+        empty: list[Any] = [None, ""] if withdrawn else [None, "", []]
         if draw(st.booleans()):
             spelled[name] = draw(st.sampled_from(empty))
     whole = draw(

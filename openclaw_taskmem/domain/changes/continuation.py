@@ -297,7 +297,7 @@ def refuse_end(facts: TaskFacts, messages: Sequence[Message]) -> str | None:
     """
     task, run = facts.task, facts.run
     told = any(w.state in OWED_STATES and not outbox.is_for_registrar(w) for w in facts.wakes)
-    if told or task.linkage.active_wait_ids or task.status is not TaskStatus.ACTIVE:
+    if told or task.rests or task.status is not TaskStatus.ACTIVE:
         return None
     if run is not None and run.state is not RunState.RUNNING:
         return None
@@ -506,7 +506,7 @@ def promote_run(
     run = facts.run
     if run is None or run.state not in current_run.WORKABLE_STATES:
         return None
-    if facts.task.linkage.active_wait_ids or facts.task.implicit:
+    if facts.task.rests or facts.task.implicit:
         return None
     if not policy.carry_on or list_open_run_wakes(facts):
         return Change()
@@ -543,7 +543,7 @@ def decide_course(
 def _judge_round(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy, *, progressed: bool
 ) -> Course:
-    if facts.task.linkage.active_wait_ids:
+    if facts.task.rests:
         return RestRun(run=run)
     over = _find_limit(run, policy)
     if over is not None and not (turn.awaited_work and over[0] is RunReason.STALLED):
@@ -601,7 +601,7 @@ def _judge_failure(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
     trouble = classify_failure(turn.error or "", turn.reason)
-    if facts.task.linkage.active_wait_ids:
+    if facts.task.rests:
         return RestRun(run=run)
     sent = turn.origin is Origin.USER and not turn.calls
     if sent and trouble is ProviderFailureKind.REFUSED:

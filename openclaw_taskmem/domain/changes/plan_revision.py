@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.dependencies import Blockers, add_blockers
 from openclaw_taskmem.domain.changes.task_runs import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import current_run
@@ -32,6 +33,8 @@ class RevisionResult(Value):
 
     task: Task
     remap: plan.Remap
+    blockers: Blockers | None = None
+    """The tasks that must end before it goes on; None: those were left as they are."""
     left_out: tuple[str, ...] = ()
     """Steps that were cut from the end of a segmented task's plan, which had too many."""
 
@@ -48,11 +51,13 @@ def revise_plan(
     policy: RunPolicy = RUN_POLICY,
     done: frozenset[int] = frozenset(),
     reopened: frozenset[int] = frozenset(),
+    blockers: Blockers | None = None,
 ) -> tuple[Change, RevisionResult]:
     """Build the change that revises a plan: the task, the revision, a message, the marks.
 
     `artifacts` replaces the metadata's artifacts; None: they stay. `done` and `reopened` are steps
-    of the new plan, from 0, whose marks the caller says; the others keep theirs.
+    of the new plan, from 0, whose marks the caller says; the others keep theirs. `blockers`: what
+    must end before the task goes on; None: that stays.
 
     Raises:
         InvalidArguments: The artifacts are too many or too long, or cannot be verified.
@@ -102,6 +107,8 @@ def revise_plan(
     lost = f"Marks lost: {_list_steps(step.text for step in remap.dropped)}."
     cut = f"Left out, as the plan is too long: {_list_steps(left_out)}."
     lines = [renamed, lost if remap.dropped else "", cut if left_out else ""]
+    if blockers is not None:
+        lines.append(f"Blocked by: {', '.join(blockers.open) or 'nothing'}.")
     entry = "\n".join((f"Plan revised: {reason}", *filter(None, lines)))
     change = Change(
         tasks=(task,),
@@ -132,7 +139,11 @@ def revise_plan(
             *outbox.build_settled_events(wakes, now),
         ),
     )
-    return change, RevisionResult(task=task, remap=remap, left_out=left_out)
+    if blockers is not None:
+        change = add_blockers(change, task.task_id, blockers)
+    return change, RevisionResult(
+        task=change.tasks[0], remap=remap, left_out=left_out, blockers=blockers
+    )
 
 
 def _list_steps(steps: Iterable[str]) -> str:

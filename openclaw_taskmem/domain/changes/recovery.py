@@ -139,7 +139,7 @@ def judge_lapse(
         return LapseVerdict(action=LapseAction.REST)
     if sight.alive:
         return LapseVerdict(action=LapseAction.RENEW)
-    waits = bool(facts.task.linkage.active_wait_ids)
+    waits = facts.task.rests
     if sight.boot is None or run.session_key is None:
         if waits and not sight.gone:
             return LapseVerdict(action=LapseAction.RENEW)
@@ -352,7 +352,7 @@ def is_between_turns(
     wakes = continuation.list_open_run_wakes(facts)
     rests = run.state is RunState.RUNNING and not wakes
     goes_on = any(wake.state is WakeState.DUE for wake in wakes) or (
-        rests and (in_line or bool(facts.task.linkage.active_wait_ids))
+        rests and (in_line or facts.task.rests)
     )
     return goes_on and _find_doubt(run, sight, now, policy) is None
 
@@ -362,7 +362,7 @@ def goes_on_by_itself(facts: TaskFacts) -> bool:
     run = facts.run
     if run is None or run.state not in MAY_LAPSE or facts.task.implicit:
         return False
-    waits = bool(facts.task.linkage.active_wait_ids)
+    waits = facts.task.rests
     return run.lease_until is not None or waits or bool(continuation.list_open_run_wakes(facts))
 
 

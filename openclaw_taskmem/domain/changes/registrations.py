@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.callers import Caller, is_same_host
+from openclaw_taskmem.domain.changes.dependencies import Blockers
 from openclaw_taskmem.domain.changes.task_update import describe_next_step
 from openclaw_taskmem.domain.tasks.plan import identify_step
 from openclaw_taskmem.domain.text.texts import (
@@ -45,6 +46,8 @@ class Registration(Value):
     """The task to go on with."""
     taken_up: bool = False
     """True if it was open already, and nothing was written."""
+    blockers: Blockers = Blockers()
+    """The tasks that must end before it goes on."""
     namesakes: tuple[Task, ...] = ()
     """Open tasks of the same name, which may be the caller's own: those with just that spelling
     first, then the newest."""

@@ -59,11 +59,7 @@ def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVe
     """Return why a task is stuck; None: it is not."""
     task = facts.task
     idle = (now - task.updated_at).total_seconds()
-    if (
-        task.status is not TaskStatus.ACTIVE
-        or task.linkage.active_wait_ids
-        or idle < policy.threshold_seconds
-    ):
+    if task.status is not TaskStatus.ACTIVE or task.rests or idle < policy.threshold_seconds:
         return None
     reason = f"no updates for {format_duration(idle)} and no active wait"
     return StuckVerdict(idle_seconds=idle, reason=reason)
@@ -106,7 +102,7 @@ def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
 
 def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
     """Return when to judge a task next; None: it is not active, waits or is implicit."""
-    if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
+    if task.status is not TaskStatus.ACTIVE or task.rests:
         return None
     if task.implicit:
         return None

@@ -243,6 +243,12 @@ def describe_next_step(
         asked = quote_question(run.dialogue.question or "")
         then = 'once given, set status "active" with it as message.'
         return f"It waits for the user's answer to {asked}: {then}"
+    if task.blocked_by:
+        by = ", ".join(task.blocked_by[:_MOST_NAMED_STEPS])
+        return (
+            f"It is blocked by {by}: leave it until you are woken, or have it go on by "
+            "task_plan_update with blocked_by []."
+        )
     if progress.current is None:
         return _describe_end(messages, run)
     rests = task.status is TaskStatus.PAUSED

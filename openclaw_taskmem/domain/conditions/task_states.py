@@ -40,7 +40,7 @@ def list_states(task: Task, run: Run | None) -> frozenset[State]:
     """Return the states that a task is in; `run` is its open run."""
     if task.status.terminal:
         return frozenset((State.ENDED, _ENDS[task.status]))
-    is_blocked = run is not None and run.state is RunState.BLOCKED
+    is_blocked = bool(task.blocked_by) or (run is not None and run.state is RunState.BLOCKED)
     return frozenset((State.BLOCKED,)) if is_blocked else frozenset()
 
 
@@ -76,8 +76,11 @@ def describe_state(task: Task, run: Run | None, why: str = "") -> str:
         reason = f" {clip(to_plain_line(why), _WHY_BYTES)}".rstrip() if why else ""
         ended = f"{subject} {how}, {steps}."
         return f"{ended}{reason}"
-    blocked = State.BLOCKED in list_states(task, run)
-    return f"{subject} is {'blocked: it waits for its user' if blocked else task.status}, {steps}."
+    standing = str(task.status)
+    if State.BLOCKED in list_states(task, run):
+        what = " and ".join(task.blocked_by[:_SHOWN_STEPS]) or "its user"
+        standing = f"blocked: it waits for {what}"
+    return f"{subject} is {standing}, {steps}."
 
 
 def refuse_condition(condition: Condition) -> ConditionUnclear | None:

@@ -194,6 +194,8 @@ class TaskNews(Value):
     words: Message | None = None
     """The newest message, or reason of a change, that says more than its calls; None: none does. It
     is the reason of a failure for which none was given."""
+    blockers: tuple[str, ...] = ()
+    """Names of the tasks that must end before it goes on."""
     halt: str = ""
     """Why its host has ended its agent's turn; empty: it has not, or somebody wrote since."""
     paused_by: str = ""
@@ -412,6 +414,15 @@ def _judge_waits(news: TaskNews, _: datetime) -> _Standing | None:
     return _Standing(Section.WAITING, _describe_wait(watched, news.seen), watched[0].armed_at)
 
 
+def _judge_blocked(news: TaskNews, _: datetime) -> _Standing | None:
+    task = news.facts.task
+    if not news.blockers or task.status is not TaskStatus.ACTIVE:
+        return None
+    first = f"“{clip(to_plain_line(news.blockers[0]), _EXCERPT_BYTES)}”"
+    more = f" and {len(news.blockers) - 1} more" if len(news.blockers) > 1 else ""
+    return _Standing(Section.WAITING, f"blocked by {first}{more}", task.updated_at)
+
+
 def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
     task, run = news.facts.task, news.facts.run
     stopped = run is not None and run.why == RunReason.STOPPED
@@ -461,6 +472,7 @@ _RULES: Final = (
     _judge_work,
     _judge_doubt,
     _judge_waits,
+    _judge_blocked,
     _judge_rest,
     _judge_halt,
     _judge_unreached,

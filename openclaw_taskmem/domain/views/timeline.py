@@ -354,6 +354,7 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.TURN_COVERED: _tell(EntryKind.PLAN, "Covered by a task of its own"),
     events.TASK_UPDATED: _tell_updated,
     events.PLAN_REVISED: _tell_revised,
+    events.TASK_RELEASED: _tell(EntryKind.PLAN, "A task that blocked it has ended", "by"),
     events.STATUS_CHANGED: _tell_status,
     events.RUN_CHANGED: _tell_run,
     events.RUN_CLAIMED: _tell(EntryKind.RUN, "Claimed anew"),

@@ -457,7 +457,7 @@ def describe_wake(facts: WakeFacts) -> str:
     Of an implicit task only the end of a wait is shown.
     """
     task, wait = facts.task, facts.wait
-    if outbox.is_for_registrar(facts.wake):
+    if outbox.is_for_registrar(facts.wake) or outbox.is_ready(facts.wake):
         return outbox.format_registrar_line(facts.wake)
     if task is not None and task.implicit:
         if facts.wake.cause is not WakeCause.WAIT:

@@ -43,6 +43,8 @@ _UNCLAIMED_PREFIX: Final = "unclaimed:"
 """Prefix of the keys of wakes about a task that its role has not claimed."""
 _REVIEW_PREFIX: Final = "review:"
 """Prefix of the keys of wakes about a task that waits for the user's review."""
+READY_PREFIX: Final = "ready:"
+"""Prefix of the keys of wakes about a task that was blocked by another, which has ended."""
 _NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in such a line."""
 _LINE_HEAD: Final = "[system] "
@@ -51,6 +53,11 @@ _LINE_HEAD: Final = "[system] "
 def is_for_registrar(wake: Wake) -> bool:
     """True if a wake is for a task's registrar."""
     return wake.key.startswith((_UNCLAIMED_PREFIX, _REVIEW_PREFIX))
+
+
+def is_ready(wake: Wake) -> bool:
+    """True if a wake tells of the end of a task that blocked another."""
+    return wake.key.startswith(READY_PREFIX)
 
 
 def is_review_reminder(wake: Wake) -> bool:
@@ -562,7 +569,7 @@ def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
     if (
         task is not None
         and task.status is TaskStatus.ACTIVE
-        and not task.linkage.active_wait_ids
+        and not task.rests
         and task.updated_at <= wake.created_at
     ):
         return None

@@ -423,9 +423,14 @@ def suggest_action(facts: ResumeFacts) -> str:
     if task.implicit:
         return "Finish what the user asked for, and answer them; nothing need be reported."
     step = quote_step(task.plan[progress.current], 200)
+    before = ""
+    if task.blocked_by:
+        named = ", ".join(task.blocked_by[:_MOST_WAITS])
+        before = f"Leave it until {named} has ended, which blocks it. Then: "
     return (
-        f"Go on with step {progress.current + 1}, {step} (counted from 0: {progress.current}), "
-        "then report with task_update; if you cannot, say why and set the status."
+        f"{before}Go on with step {progress.current + 1}, {step} (counted from 0: "
+        f"{progress.current}), then report with task_update; if you cannot, say why and set "
+        "the status."
     )
 
 
