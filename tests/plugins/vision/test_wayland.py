@@ -324,6 +324,12 @@ async def test_without_grim_it_says_what_to_install(tmp_path):
     assert "apt install grim" in await refusal({"PATH": str(tmp_path)})
 
 
+async def test_a_window_on_sway_without_grim_says_what_to_install(sway, tmp_path):
+    with Terminal(sway, "Unseen", GREEN), pytest.raises(NoProvider, match="apt install grim"):
+        async with watch_target(sway, "window:Unseen", PATH=str(tmp_path)):
+            pass
+
+
 async def test_a_wayland_display_that_is_not_there_is_refused(tmp_path):
     require_sway()
     refused = await refusal({"XDG_RUNTIME_DIR": str(tmp_path), "PATH": os.environ["PATH"]})
