@@ -143,6 +143,31 @@ async def test_a_task_that_asks_its_user_is_blocked() -> None:
         )
 
 
+async def test_a_task_that_another_blocks_is_blocked() -> None:
+    async with watch_world() as room:
+        build = room.world.register("Build")
+        task = room.world.register("Deploy", blocked_by=[build])
+
+        answer = await room.call("smart_wait", target=f"task:{task}", wake_when="is blocked")
+
+        ended = await room.wait_for_end(str(answer["wait_id"]))
+        assert f"is blocked: it waits for {build}, 0 of" in (ended.last_observation or "")
+
+
+async def test_a_role_is_told_once_nothing_blocks_what_is_queued() -> None:
+    async with watch_world(sole=True) as room:
+        build = room.world.register("Build")
+        room.world.register("Deploy", role="writer", blocked_by=[build])
+        answer = await room.call("smart_wait", target="queue:writer", timeout=3600)
+        await room.settle()
+        assert room.row(str(answer["wait_id"])).status is WaitStatus.WATCHING
+
+        room.world.call("task_update", task_id=build, status="cancelled")
+
+        ended = await room.wait_for_end(str(answer["wait_id"]))
+        assert '"Deploy" is queued, and writer may claim it' in (ended.last_observation or "")
+
+
 @pytest.mark.parametrize("words", ["ends", "fails"])
 async def test_what_has_ended_already_is_answered_at_once(words: str) -> None:
     async with watch_world() as room:

@@ -9,17 +9,22 @@ from hypothesis import given as with_given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.wakes.notices import WakeFacts, describe_wake
+from openclaw_taskmem.domain.wakes.packet import suggest_action
 from openclaw_taskmem.engine import tasks
+from openclaw_taskmem.engine.overview import list_lines, read_line
 from openclaw_taskmem.engine.runs import find_claimable
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
     NotAllowed,
     Owner,
+    StuckVerdict,
     TaskNotFound,
     WakeCause,
     WakeState,
 )
+from taskmem_hookspecs.packet import ResumeFacts
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -277,6 +282,25 @@ def test_a_task_of_a_turn_blocks_nothing(world: World) -> None:
 
     with pytest.raises(InvalidArguments, match="stands for a turn, which no task waits for"):
         register(world, "Deploy", row.task_id)
+
+
+def test_people_and_packets_are_told_what_blocks_a_task(world: World) -> None:
+    build = register(world, "Build")
+    deploy = register(world, "Deploy", build)
+
+    assert read_line(world.context, deploy).says == "blocked by “Build”"
+    assert [line.task_id for line in list_lines(world.context, 9, ready=True)] == [build]
+    facts = ResumeFacts(
+        task=world.task(deploy),
+        verdict=StuckVerdict(idle_seconds=0, reason="You lost track."),
+        wake_id="wake_1",
+        now=world.clock.now(),
+    )
+    assert suggest_action(facts).startswith(f"Leave it until {build} has ended, which blocks it.")
+    end(world, build)
+    [wake] = world.wakes()
+    line = describe_wake(WakeFacts(wake=wake, task=world.task(deploy)))
+    assert line.startswith(f'"Build" ({build}) has completed; nothing blocks "Deploy"')
 
 
 STEPS = st.tuples(

@@ -134,6 +134,21 @@ class StoreQuestions:
         for status in TaskStatus:
             assert {task.status for task in find(status)} == {status}
 
+    def test_tasks_are_found_by_what_blocks_them(self, store: TaskStore) -> None:
+        blockers = {"task_a": (), "task_b": ("task_a", "task_c"), "task_c": ("task_aXa",)}
+        tasks = [a_task(task_id=id_, blocked_by=ids) for id_, ids in blockers.items()]
+        rests = a_task(task_id="task_d", status=TaskStatus.PAUSED)
+        store.commit(Change(tasks=(*tasks, rests)))
+
+        def find(**given: Any) -> set[str]:
+            return set(extract_ids(store.find_tasks(TaskQuery(**given))))
+
+        assert find(blocker="task_c") == {"task_b"}
+        assert find(blocker="task_d") == set()
+        assert find(ready=True) == {"task_a"}
+        assert find(ready=True, implicit=False) == {"task_a"}
+        assert store.read_task("task_b").task.blocked_by == ("task_a", "task_c")
+
     def test_tasks_are_found_by_parts_of_names_and_threads(self, store: TaskStore) -> None:
         names = {"task_ab1": "Deploy 100% of it", "task_cd2": "Read a_b\\c", "task_ef3": "Sing"}
         tasks = tuple(a_task(task_id=id_, name=name) for id_, name in names.items())
