@@ -39,8 +39,8 @@ _ANSWERS: Final = {Answer.YES_NO: {"yes", "no"}, Answer.ANY: set[str]()}
 _QUESTION_SECONDS: Final = 1.0
 """How long a line that only ends like a question must stay unchanged. Seconds."""
 _NEAR_LINES: Final = 3
-_MASK_SIGNS: Final = re.compile(r"[*•]+$")
-"""Signs that stand for typed letters of a password."""
+_MASK_SIGNS: Final = re.compile(r"[*•█▌▏▎]+$")
+"""Signs that stand for typed letters of a password, or for the cursor."""
 _BRACKET: Final = re.compile(r"[:?›»]? *(?:\[[^\[\]\n]{0,80}\]|\([^()\n]{0,80}\))?[ :?›»]*$")
 """The end of a question, with how it is answered."""
 _MOST_HINTS: Final = 4
@@ -335,37 +335,40 @@ def _list_last_lines(text: str, most: int) -> list[str]:
 
 
 def _find_menu(screen: str) -> _Menu:
-    """Return the menu at a screen's end, below which there are at most a few lines on its keys."""
+    """Return the menu at a screen's end, below which there are at most a few lines on its keys.
+
+    Lines that are indented further than an option are its description.
+    """
     lines = (line[:_LINE_END] for line in screen.split("\n"))
     rows = [row for line in lines if (row := _FRAME.sub("", line).rstrip())]
-    found = _Menu()
-    for end in range(len(rows), max(1, len(rows) - _MOST_HINTS) - 1, -1):
-        options: list[re.Match[str]] = []
-        for row in reversed(rows[:end]):
-            option = _CHOICE.match(row)
-            width = options[0].end("margin") if options else 0
-            if option is None or not option["margin"] or width not in (0, option.end("margin")):
-                break
-            options.insert(0, option)
-        pointers = [option for option in options if option["pointer"]]
-        if len(options) < 2 or len(pointers) != 1:  # noqa: PLR2004
-            continue
-        above = "".join(rows[end - len(options) - 1 : end - len(options)])
-        numbers = [int(option["number"] or 0) for option in options]
-        is_sure = _POINTER.match(pointers[0][0]) is not None and (
-            numbers == [*range(1, len(options) + 1)]
-            # A list of files may have a ">", too; a menu of that form has a line of keys below.
-            or (
-                _HEADING.search(above) is not None
-                and (">" not in pointers[0][0] or not above.endswith(":") or end < len(rows))
-            )
-        )
-        if is_sure or not found.rows:
-            words = frozenset(option["word"].lower() for option in options)
-            found = _Menu((above, *rows[end - len(options) : end]), words, is_sure)
-        if is_sure:
-            break
-    return found
+    options = [_CHOICE.match(row) for row in rows]
+    pointers = [n for n, option in enumerate(options) if option and option["pointer"]]
+    pointer = options[pointers[-1]] if pointers else None
+    if pointer is None:
+        return _Menu()
+    begin, end, width = pointers[-1], pointers[-1] + 1, pointer.end("margin")
+    while begin and _measure_indentation(rows[begin - 1]) >= width:
+        begin -= 1
+    while end < len(rows) and _measure_indentation(rows[end]) >= width:
+        end += 1
+    chosen = [each for each in options[begin:end] if each and each.end("margin") == width]
+    if len(chosen) < 2 or end < len(rows) - _MOST_HINTS:  # noqa: PLR2004
+        return _Menu()
+    above = rows[begin - 1] if begin else ""
+    numbers = [int(each["number"]) for each in chosen if each["number"]]
+    is_numbered = len(numbers) > 1 and numbers == [*range(1, len(numbers) + 1)]
+    # A list of files may have a ">", too; a menu of that form has a line of keys below.
+    has_keys = ">" not in pointer["pointer"] or not above.endswith(":") or end < len(rows)
+    is_sure = is_numbered or (_HEADING.search(above) is not None and has_keys)
+    return _Menu(
+        (above, *rows[begin:end]),
+        frozenset(each["word"].lower() for each in chosen),
+        is_sure=is_sure and _POINTER.match(pointer[0]) is not None,
+    )
+
+
+def _measure_indentation(row: str) -> int:
+    return len(row) - len(row.lstrip(" "))
 
 
 def _is_prompt_again(cursor: str, others: list[str]) -> bool:

@@ -232,6 +232,9 @@ class RecordingWatch:
             known_input = self._input_lookup.look_up(
                 about.pid, about.recorder, changed_at=changed_at, now=seen_at
             )
+        hides_input = known_input.is_hidden
+        if known_input.takes_keys is None and about is not None:
+            hides_input = about.hides_input
         # The programs that a shell starts with are no commands, so "no shell" is not known here.
         is_shell = known_input.is_shell or None
         return Frame(
@@ -244,7 +247,7 @@ class RecordingWatch:
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
             prompt=None if over else tail.prompt if tail.prompt is not None else is_shell,
             reads_input=known_input.is_read,
-            hides_input=None if over or about is None else about.hides_input,
+            hides_input=None if over or about is None else hides_input,
             takes_keys=known_input.takes_keys,
             exit_status=over and over.exit_status,
             gone=over and over.sentence,

@@ -520,6 +520,7 @@ MENUS = [
     "Choose:\n> Strawberry\n  Banana\n  Cherry\n\n←↓↑→ navigate • enter submit\n",
     "Perform this update?  [Use arrows to move, type to filter]\n  yes\n> no\n  details\n",
     "╭───────────────╮\n│ Do you want to proceed? │\n│ ❯ 1. Yes │\n│   2. No (esc) │\n╰────╯\n",
+    "☐ DB\n\n❯ 1. Postgres\n     a server\n  2. SQLite\n     a file\n\nEnter to select\n",
     "Allow this command?\n\n› 1. Yes, proceed (y)\n  2. No (esc)\n\n  Press enter to confirm\n",
 ]
 NO_MENUS = [
@@ -545,7 +546,7 @@ def test_a_list_without_question_or_pointer_is_no_menu(screen):
 
 
 def test_a_menu_of_yes_and_no_asks_yes_or_no():
-    expected = [NO, YES, YES, YES]
+    expected = [NO, YES, YES, NO, YES]
     assert [ShownJudge("asks yes or no").paints(screen).met for screen in MENUS] == expected
 
 
@@ -576,6 +577,7 @@ def test_a_list_is_no_menu_beside_what_moves():
         "? What's your first name\n\n\n",
         "Press any key to continue...\n\n",
         "> Type something...\n\nenter submit\n",
+        "✔ Number: █\n",
     ],
 )
 def test_a_program_that_gets_each_key_asks_by_less(screen):

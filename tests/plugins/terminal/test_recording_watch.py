@@ -31,6 +31,7 @@ from taskmem_terminal.recording import (
 from taskmem_terminal.recording_watch import FifoListener
 from taskmem_terminal.run_command import notify_daemon
 from taskmem_terminal.sensor import TerminalSensor
+from taskmem_terminal.terminal_input import InputLookup, TerminalInput
 from tests.plugins.terminal.watched import (
     RUN,
     alive,
@@ -137,6 +138,14 @@ async def test_a_terminal_that_hides_what_is_typed_says_so():
             process.stdin.write(b"word\n")
             process.stdin.flush()
             await watcher.until(lambda frame: frame.hides_input is False, "it shows")
+
+
+async def test_a_terminal_that_hides_after_its_question_says_so(monkeypatch):
+    hidden = TerminalInput(is_read=True, is_shell=False, is_hidden=True, takes_keys=False)
+    monkeypatch.setattr(InputLookup, "look_up", lambda *_, **__: hidden)
+    record(exit_status=None)
+    async with watch_terminal("job") as watcher:
+        assert (await watcher.look()).hides_input is True
 
 
 async def test_here_shows_what_is_there_and_begins_at_the_beginning():
