@@ -23,8 +23,10 @@ from pathlib import Path
 
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Condition, ConditionUnclear, Frame, Met, Output, Target
+from taskmem_hookspecs.conditions import Answer, AsksForm
 from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.sensor import TerminalSensor
+from tests.plugins.terminal.judged import ShownJudge
 
 CONDITIONS = Path(__file__).parent / "conditions"
 PIECES = 60
@@ -194,4 +196,20 @@ def score(rows: list[dict]) -> Score:
     for entry in rows:
         verdict, said = judge_entry(entry)
         total.add(verdict, entry, said)
+    return total
+
+
+def score_questions(rows: list[dict]) -> Score:
+    """Judge what stood there when a program asked, or asked nothing, by each form of a question."""
+    total = Score()
+    for entry in rows:
+        known = {name: entry.get(name) for name in ("reads_input", "hides_input", "takes_keys")}
+        for asks in (one for one in Answer if one.value not in entry.get("either", ())):
+            sentence, holds = str(AsksForm(asks=asks)), asks.value in entry["asks"]
+            shown = ShownJudge(sentence, "tmux:work")
+            found = shown.paints(entry["screen"], printed=f"\n{entry['cursor']}", **known)
+            met = found.met is Met.YES
+            verdict = "right" if met is holds else "missed" if holds else "falsely"
+            named = {"output": entry["id"], "holds": holds, "wake_when": sentence}
+            total.add(verdict, named, found.observation)
     return total

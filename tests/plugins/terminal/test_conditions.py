@@ -3,7 +3,7 @@
 import pytest
 
 from tests.plugins.terminal.generated import score_generated
-from tests.plugins.terminal.replay import entries, score, situations
+from tests.plugins.terminal.replay import entries, score, score_questions, situations
 from tests.support.long_tests import choose_count
 
 SITUATIONS = choose_count("TASKMEM_SITUATIONS", 6, 100)
@@ -33,3 +33,11 @@ def test_free_english_is_refused_or_judged_rightly(name):
     wrong = total.list("falsely", "missed")
     assert total.verdicts["falsely"] <= 1, wrong
     assert total.verdicts["missed"] <= 1, wrong
+
+
+def test_questions_of_real_programs_are_seen():
+    total = score_questions(entries("questions"))
+    wrong = total.list("falsely", "missed")
+    assert total.verdicts.total() >= 350
+    assert total.share("right") >= 0.975, wrong
+    assert total.share("falsely") <= 0.005, wrong
