@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
+from unicodedata import category
 
 from pydantic import JsonValue
 
@@ -264,11 +265,16 @@ def suggest_conditions(
 def suggest_form(words: str) -> str:
     """Suggest a form for a side that was not understood, using the text that it quotes.
 
-    Without one quoted text it is `_PLACEHOLDER`: only the caller knows what the program prints. So
-    it is with several, which may be joined in either way, and with one that is to stay away.
+    A symbol (`✓`) is a text also without quotes. Without one text it is `_PLACEHOLDER`: only the
+    caller knows what the program prints. So it is with several, which may be joined in either way,
+    and with one that is to stay away.
     """
     tokens = scan_words(words)
-    quoted = [token.text for token in tokens if token.kind == "quote"]
+    quoted = [
+        token.text
+        for token in tokens
+        if token.kind == "quote" or set(map(category, token.text)) == {"So"}
+    ]
     if len(quoted) == 1 and _DENIALS.isdisjoint(token.lower for token in tokens):
         return f"{TextForm(text=quoted[0])}"
     return _PLACEHOLDER

@@ -324,6 +324,8 @@ def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested)
     [
         ("the deployment finally looks healthy", '"THE TEXT THAT IT PRINTS" appears'),
         ('"Ready" turns green', '"Ready" appears'),
+        ("wake me when ✓ is there", '"✓" appears'),
+        ("✓ and ✗ are there", '"THE TEXT THAT IT PRINTS" appears'),
         ('not "zzz"', '"THE TEXT THAT IT PRINTS" appears'),
         ('"zzz" does not appear', '"THE TEXT THAT IT PRINTS" appears'),
         ('never "zzz"', '"THE TEXT THAT IT PRINTS" appears'),
