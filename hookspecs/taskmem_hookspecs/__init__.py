@@ -71,6 +71,7 @@ from taskmem_hookspecs.model import TaskStatus as TaskStatus
 from taskmem_hookspecs.model import Value as Value
 from taskmem_hookspecs.model import Verdict as Verdict
 from taskmem_hookspecs.model import Wait as Wait
+from taskmem_hookspecs.model import WaitPart as WaitPart
 from taskmem_hookspecs.model import WaitStatus as WaitStatus
 from taskmem_hookspecs.model import Wake as Wake
 from taskmem_hookspecs.model import WakeCause as WakeCause

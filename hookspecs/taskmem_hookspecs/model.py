@@ -583,8 +583,21 @@ class PlanRevision(Value):
     created_at: Instant
 
 
+class WaitPart(Value):
+    """One of the targets of a wait that watches several, with its condition."""
+
+    target: str
+    wake_when: str
+    start: str | None = None
+    """As `Wait.start`."""
+    within: tuple[str, ...] | None = None
+    """As `Wait.within`."""
+    met: str | None = None
+    """The observation with which its condition held in this round; None: it has not held."""
+
+
 class Wait(Value):
-    """A condition that is watched on a target."""
+    """A condition that is watched on a target, or several."""
 
     wait_id: str
     task_id: str | None = None
@@ -622,6 +635,10 @@ class Wait(Value):
     """`Target.within` for the caller that last opened or changed the wait."""
     polled: bool = False
     """True if it was answered as a task of MCP, for whose end its agent's host asks."""
+    parts: tuple[WaitPart, ...] = ()
+    """Its targets if there are several: `target` and `wake_when` then name them for people."""
+    needs_all: bool = False
+    """True if the conditions of all parts must have held; else of one."""
     version: int = 0
 
 

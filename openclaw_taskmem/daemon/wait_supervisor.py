@@ -23,8 +23,8 @@ from openclaw_taskmem.daemon.snapshots import SnapshotQueue, SnapshotStore, Wait
 from openclaw_taskmem.daemon.target_watchers import Watcher, Watchers
 from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
-from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
-from openclaw_taskmem.domain.conditions import targets, verdicts
+from openclaw_taskmem.daemon.wait_task import SeveralWaitTask, WaitEnd, WaitTask
+from openclaw_taskmem.domain.conditions import several, targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.domain.errors import LookFailed
@@ -108,7 +108,7 @@ class WaitSupervisor:
             machine=machine or clock,
         )
         self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._run_in_thread)
-        self._wait_tasks: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
+        self._wait_tasks: dict[str, tuple[WaitTask | SeveralWaitTask, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
         """Ids of waits whose rows must be read again, in order."""
@@ -300,14 +300,15 @@ class WaitSupervisor:
     async def wait_until_caught_up(self) -> None:
         """Return once every wait that was open at the start has been looked at."""
         await self._loaded_event.wait()
-        wait_tasks = [wait_task for wait_task, _ in self._wait_tasks.values()]
-        await asyncio.gather(*(wait_task.looked.wait() for wait_task in wait_tasks))
+        parts = [part for task, _ in self._wait_tasks.values() for part in task.watched_parts]
+        await asyncio.gather(*(part.looked.wait() for part in parts))
 
     async def close(self) -> None:
         """Stop watching; the waits stay open."""
         tasks = [*self._answers, *(task for _, task in self._wait_tasks.values())]
         for wait_task, _ in self._wait_tasks.values():
-            wait_task.snapshots.close()
+            for part in wait_task.watched_parts:
+                part.snapshots.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -346,12 +347,33 @@ class WaitSupervisor:
         if known is not None:
             self._drop_wait(wait)
         if ours:
-            snapshots = WaitSnapshots(wait.wait_id, self._snapshots, resumed=resumed)
-            wait_task = self._build_wait_task(wait, snapshots)
+            wait_task = self._build_task(context, wait, resumed=resumed)
             task = asyncio.create_task(self._run_wait_task(context, wait_task))
             self._wait_tasks[wait.wait_id] = (wait_task, task)
 
-    def _build_wait_task(self, wait: Wait, snapshots: WaitSnapshots) -> WaitTask:
+    def _build_task(
+        self, context: Context, wait: Wait, *, resumed: bool
+    ) -> WaitTask | SeveralWaitTask:
+        """Build the task of a wait, on one target or on several."""
+        if not wait.parts:
+            return self._build_wait_task(wait, wait.wait_id, resumed=resumed)
+
+        async def note_met(index: int, observation: str) -> None:
+            note = partial(waits.note_met_part, context, wait, index, observation)
+            with contextlib.suppress(WaitNotFound):
+                await self._retry_until_done(note)
+
+        parts = [
+            self._build_wait_task(
+                several.build_part_wait(wait, index), wait.wait_id, resumed=resumed
+            )
+            for index in range(len(wait.parts))
+        ]
+        return SeveralWaitTask(wait, parts, note_met=note_met)
+
+    def _build_wait_task(self, wait: Wait, wait_id: str, *, resumed: bool) -> WaitTask:
+        """Build the task that watches one target; `wait_id`: of the wait that it belongs to."""
+
         async def watcher() -> Watcher:
             return await self._watchers.get_watcher(targets.find_target(wait))
 
@@ -371,7 +393,7 @@ class WaitSupervisor:
                 find_judges,
                 self._plugin_loops,
                 self._clock,
-                wait_id=wait.wait_id,
+                wait_id=wait_id,
                 start=start,
                 seconds=self._judge_seconds,
                 blame=self._plugin_host.record_failure,
@@ -382,7 +404,7 @@ class WaitSupervisor:
             self._clock,
             watcher=watcher,
             panel=panel,
-            snapshots=snapshots,
+            snapshots=WaitSnapshots(wait_id, self._snapshots, resumed=resumed),
             notify_change=self.changes.notify,
         )
 
@@ -391,12 +413,13 @@ class WaitSupervisor:
         task.cancel()
         # Its row was just read, so its end is committed.
         same = wait.round == wait_task.wait.round and wait.status is WaitStatus.RESOLVED
-        wait_task.snapshots.end(wait_task.rests_on, resolved=same and wait_task.met)
-        if wait_task.watcher is not None:
-            wait_task.watcher.leave(wait.wait_id)
-            self._watchers.close_later(wait_task.watcher)
+        for part in wait_task.watched_parts:
+            part.snapshots.end(part.rests_on, resolved=same and part.met)
+            if part.watcher is not None:
+                part.watcher.leave(part.wait.wait_id)
+                self._watchers.close_later(part.watcher)
 
-    async def _run_wait_task(self, context: Context, wait_task: WaitTask) -> None:
+    async def _run_wait_task(self, context: Context, wait_task: WaitTask | SeveralWaitTask) -> None:
         """Run the task of a wait, and commit its end."""
         ending: WaitEnd = await wait_task.run()
         with contextlib.suppress(WaitNotFound):

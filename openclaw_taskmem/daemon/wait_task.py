@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.judges import JudgePanel
 from openclaw_taskmem.daemon.snapshots import SeenPicture, WaitSnapshots, find_seen_picture
 from openclaw_taskmem.daemon.target_watchers import Watcher
 from openclaw_taskmem.domain.changes import waits
+from openclaw_taskmem.domain.conditions import several
+from openclaw_taskmem.domain.conditions.several import PartEnd
 from openclaw_taskmem.domain.conditions.verdicts import (
     UnjudgedPeriod,
     clip_observation,
@@ -50,6 +53,8 @@ class WaitEnd(NamedTuple):
 
     status: WaitStatus
     observation: str
+    met: Mapping[int, str] = MappingProxyType({})
+    """The observations of its parts that have been met, by their numbers."""
 
 
 class WaitTask:
@@ -101,6 +106,11 @@ class WaitTask:
         """The last period in which nothing could judge it; None: there was none."""
         self._silent = False
         """True if the target has lines, but none since the wait began."""
+
+    @property
+    def watched_parts(self) -> Sequence[WaitTask]:
+        """The tasks that watch a target each."""
+        return (self,)
 
     @property
     def seconds_left(self) -> float:
@@ -274,3 +284,68 @@ class WaitTask:
             self.observation = observation
             self.snapshots.observe(self.rests_on)
             self._notify_change()
+
+
+class SeveralWaitTask:
+    """Watches one wait on several targets, by a task for each."""
+
+    def __init__(
+        self,
+        wait: Wait,
+        parts: Sequence[WaitTask],
+        *,
+        note_met: Callable[[int, str], Awaitable[None]],
+    ) -> None:
+        """Take the tasks of the parts, in order.
+
+        `note_met` keeps that a part was met, where all are needed.
+        """
+        self.wait = wait
+        self.watched_parts: Final = parts
+        self._note_met = note_met
+
+    @property
+    def observation(self) -> str | None:
+        """The last observation of each part; None: nothing was seen yet."""
+        seen = {
+            index: task.observation
+            for index, task in enumerate(self.watched_parts)
+            if task.observation is not None
+        }
+        return several.observe_parts(self.wait.parts, seen) if seen else None
+
+    @property
+    def tail(self) -> str | None:
+        """The text of the first target that has some; None: none has."""
+        return next((task.tail for task in self.watched_parts if task.tail is not None), None)
+
+    @property
+    def seconds_left(self) -> float:
+        """As of one wait."""
+        return self.watched_parts[0].seconds_left
+
+    async def run(self) -> WaitEnd:
+        """Return how the wait ends, once its parts decide it."""
+        needs_all = self.wait.needs_all
+        ends: dict[int, PartEnd] = {}
+        running: dict[asyncio.Task[WaitEnd], int] = {}
+        for index, part in enumerate(self.wait.parts):
+            if needs_all and part.met is not None:
+                ends[index] = PartEnd(WaitStatus.RESOLVED, part.met)
+            else:
+                running[asyncio.create_task(self.watched_parts[index].run())] = index
+        try:
+            while (
+                ending := several.decide_end(self.wait.parts, ends, needs_all=needs_all)
+            ) is None:
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    index, end = running.pop(task), task.result()
+                    ends[index] = PartEnd(end.status, end.observation)
+                    if needs_all and end.status is WaitStatus.RESOLVED:
+                        await self._note_met(index, end.observation)
+        finally:
+            for task in running:
+                task.cancel()
+        met = {i: e.observation for i, e in ends.items() if e.status is WaitStatus.RESOLVED}
+        return WaitEnd(*ending, met)

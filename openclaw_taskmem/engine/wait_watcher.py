@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
-from taskmem_hookspecs import Condition, Target, Value
+from openclaw_taskmem.domain.text.texts import end_sentence
+from taskmem_hookspecs import Condition, Target, Value, WaitPart
 from taskmem_hookspecs.errors import NoProvider
 
 
@@ -21,6 +22,20 @@ class TargetPreview(Value):
     """A sentence about the target for the waiting agent; None: nothing to add."""
     understood: tuple[UnderstoodSide, ...] = ()
     """How each side of the condition was parsed, and who judges it."""
+
+
+def join_previews(parts: Sequence[WaitPart], previews: Sequence[TargetPreview]) -> TargetPreview:
+    """Return what is told of all targets when a wait on them begins."""
+    if len(previews) == 1:
+        return previews[0]
+    told = zip(parts, previews, strict=True)
+    notes = [f"{part.target}: {end_sentence(found.note)}" for part, found in told if found.note]
+    sides = (
+        side.model_copy(update={"side": f"{part.target} {side.side}"})
+        for part, found in zip(parts, previews, strict=True)
+        for side in found.understood
+    )
+    return TargetPreview(start="", note=" ".join(notes) or None, understood=tuple(sides))
 
 
 class WaitWatcher(Protocol):

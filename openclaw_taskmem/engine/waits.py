@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import OWED_STATES, Caller
@@ -12,7 +13,7 @@ from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW, FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import PolledState, Refinement, WaitFacts
-from openclaw_taskmem.domain.conditions import targets, task_states
+from openclaw_taskmem.domain.conditions import several, targets, task_states
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -21,7 +22,7 @@ from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import fill_in_home, find_holder, guard_task
-from openclaw_taskmem.engine.wait_watcher import TargetPreview
+from openclaw_taskmem.engine.wait_watcher import TargetPreview, join_previews
 from taskmem_hookspecs import (
     Change,
     Condition,
@@ -34,6 +35,7 @@ from taskmem_hookspecs import (
     Wait,
     WaitNotFound,
     WaitOutcome,
+    WaitPart,
     WaitQuery,
     WaitStatus,
     WakeQuery,
@@ -83,15 +85,15 @@ class EndedWait(Value):
 
 def open_wait(
     context: Context,
+    awaited: Sequence[tuple[str, Condition]],
     *,
-    target: str,
-    condition: Condition,
+    needs_all: bool = False,
     timeout_seconds: float,
     poll_seconds: float,
     task_id: str | None,
     caller: Caller,
 ) -> ArmedWait:
-    """Open a wait on a target that exists and can be judged.
+    """Open a wait on targets that exist and can be judged, each with its condition.
 
     An equal one that its agent has open goes on instead, with the time limit set anew: the answer
     to its call may have been lost. Without a `task_id`, it belongs to the one active task of the
@@ -105,8 +107,14 @@ def open_wait(
         LimitReached: The caller has its full number of open waits.
         TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
-    target = _name_target(context, targets.trim_target(target))
-    asked = (target, condition.sentence, poll_seconds, task_id)
+    parts = tuple(
+        WaitPart(
+            target=_name_target(context, targets.trim_target(target)),
+            wake_when=condition.sentence,
+        )
+        for target, condition in awaited
+    )
+    asked = (parts, needs_all, poll_seconds, task_id)
     if (same := _find_equal_wait(context, asked, caller)) is not None:
         request = Refinement(timeout_seconds=timeout_seconds)
         return rearm_wait(context, same.wait_id, request, caller, polled=caller.polls)
@@ -114,10 +122,15 @@ def open_wait(
     if task_id:
         _require_open_task(context, task_id, caller)
     only = None if task_id else lookup.find_only_task(context, caller)
-    parsed = _confine_target(context, targets.parse_target(target), caller)
-    targets.guard_queue_wait(parsed, caller)
-    _guard_task_wait(context, parsed, condition, task_id or only, caller)
-    preview = context.wait_watcher.preview_target(parsed, condition)
+    placed: list[WaitPart] = []
+    previews: list[TargetPreview] = []
+    for part in parts:
+        parsed = _confine_target(context, targets.parse_target(part.target), caller)
+        targets.guard_queue_wait(parsed, caller)
+        preview = _preview_part(context, part, parsed, task_id or only, caller)
+        placed.append(part.model_copy(update={"start": preview.start, "within": parsed.within}))
+        previews.append(preview)
+    preview = join_previews(placed, previews)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
         if (same := _find_equal_wait(context, asked, caller)) is not None:  # made meanwhile
@@ -129,17 +142,14 @@ def open_wait(
             task_id=facts.task.task_id if facts else None,
             session_key=caller.session_key,
             host=caller.host,
-            target=target,
-            wake_when=condition.sentence,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,
             created_at=now,
             armed_at=now,
             changed_at=now,
             deadline_at=now + timedelta(seconds=timeout_seconds),
-            start=preview.start,
-            within=parsed.within,
             polled=caller.polls,
+            **several.build_fields(placed, needs_all=needs_all),
         )
         change = waits.start_wait(
             wait, facts, caller, context.sessions, now, understood=preview.understood
@@ -173,7 +183,8 @@ def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller
         with suppress(WaitNotFound):
             wait = context.store.read_wait(wait_id)
             # "in 90 minutes" soon means another instant.
-            is_same = not targets.is_instant(wait.target) or now - wait.created_at < RETRY_WINDOW
+            moves = any(targets.is_instant(part.target) for part in several.list_parts(wait))
+            is_same = not moves or now - wait.created_at < RETRY_WINDOW
             if wait.status is WaitStatus.WATCHING and is_same:
                 return wait
     return None
@@ -204,33 +215,50 @@ def rearm_wait(
         lookup.guard_open_count(context, caller, Wait)
     if before.task_id:
         waits.require_open(context.store.read_task(before.task_id))
-    confined = _confine_target(context, targets.parse_target(before.target), caller)
-    target = targets.confine_to_kept_folders(
-        confined, before.within, caller, context.policies.looks
-    )
-    condition = parse_condition(request.wake_when or before.wake_when, target.scheme)
-    _guard_task_wait(context, target, condition, before.task_id, caller)
-    preview = context.wait_watcher.preview_target(target, condition)
-    behind = (
-        context.wait_watcher.find_target_end(target)
-        if waits.needs_end_position(before, request)
-        else None
-    )
+    waits.require_refinable(before, request)
+    placed: list[WaitPart] = []
+    previews: list[TargetPreview] = []
+    behind: list[str | None] = []
+    for part in several.list_parts(before):
+        confined = _confine_target(context, targets.parse_target(part.target), caller)
+        target = targets.confine_to_kept_folders(
+            confined, part.within, caller, context.policies.looks
+        )
+        wished = part.model_copy(
+            update={
+                "wake_when": request.wake_when or part.wake_when,
+                "within": target.within,
+            }
+        )
+        previews.append(_preview_part(context, wished, target, before.task_id, caller))
+        placed.append(wished)
+        behind.append(
+            context.wait_watcher.find_target_end(target)
+            if waits.needs_end_position(before, part, request)
+            else None
+        )
+    preview = join_previews(placed, previews)
 
     def rearm(facts: WaitFacts, now: datetime) -> Decision[ArmedWait]:
         _guard_wait(context, facts.wait, caller)
         ours = context.store.serves(facts.wait.home)
-        position = waits.find_restart_position(facts.wait, request, behind) if ours else behind
-        start = position or preview.start
-        wished = facts.wait.model_copy(update={"within": target.within})
-        facts = facts.model_copy(update={"wait": wished})
-        home = context.store.home
+        starts = (
+            (waits.find_restart_position(part, request, end) if ours else end) or found.start
+            for part, end, found in zip(
+                several.list_parts(facts.wait), behind, previews, strict=True
+            )
+        )
+        is_resolved = facts.wait.status is WaitStatus.RESOLVED
+        parts = [
+            part.model_copy(update={"start": start, "met": None if is_resolved else part.met})
+            for part, start in zip(placed, starts, strict=True)
+        ]
         change = waits.rearm_wait(
             facts,
             request,
             caller,
-            start=start,
-            home=home,
+            awaited=several.build_fields(parts, needs_all=facts.wait.needs_all),
+            home=context.store.home,
             sessions=context.sessions,
             now=now,
             understood=preview.understood,
@@ -289,8 +317,16 @@ def forget_trial(context: Context, wait_id: str) -> None:
     _decide_on_wait(context, wait_id, forget)
 
 
-def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: str) -> bool:
+def end_wait(
+    context: Context,
+    watched: Wait,
+    status: WaitStatus,
+    observation: str,
+    met: Mapping[int, str] = MappingProxyType({}),
+) -> bool:
     """End the round of a wait that was watched; False: that round had ended before.
+
+    `met`: what was seen of its parts that have been met, by their numbers.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -304,10 +340,28 @@ def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: s
             observation=observation,
             elapsed_seconds=max(0.0, (now - facts.wait.armed_at).total_seconds()),
         )
-        change = waits.close_wait(facts, outcome, wake_id=context.new_id("wake", now), now=now)
+        marked = facts.model_copy(update={"wait": several.mark_met(facts.wait, met)})
+        change = waits.close_wait(marked, outcome, wake_id=context.new_id("wake", now), now=now)
         return change, not change.empty
 
     return _decide_on_wait(context, watched.wait_id, end)
+
+
+def note_met_part(context: Context, watched: Wait, index: int, observation: str) -> None:
+    """Keep that a part of a wait that needs all was met, so that no restart forgets it.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+    """
+
+    def note(facts: WaitFacts, _: datetime) -> Decision[None]:
+        wait = facts.wait
+        if wait.round != watched.round or wait.status is not WaitStatus.WATCHING:
+            return Change(), None
+        marked = several.mark_met(wait, {index: observation})
+        return (Change() if marked == wait else Change(waits=(marked,))), None
+
+    _decide_on_wait(context, watched.wait_id, note)
 
 
 def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
@@ -437,6 +491,15 @@ def _name_target(context: Context, target: str) -> str:
     if scheme.strip().lower() != targets.TASK_SCHEME or not name.strip():
         return target
     return f"{targets.TASK_SCHEME}:{lookup.find_named(context, 'task', name)}"
+
+
+def _preview_part(
+    context: Context, part: WaitPart, target: Target, task_id: str | None, caller: Caller
+) -> TargetPreview:
+    """Check that a part's target may be waited for, and that its condition can be judged."""
+    condition = parse_condition(part.wake_when, target.scheme)
+    _guard_task_wait(context, target, condition, task_id, caller)
+    return context.wait_watcher.preview_target(target, condition)
 
 
 def _guard_task_wait(

@@ -27,6 +27,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.changes.dependencies import MOST_BLOCKERS
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
+from openclaw_taskmem.domain.conditions.several import MOST_PARTS
 from openclaw_taskmem.domain.conditions.targets import find_only_condition
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.texts import require_visible_text
@@ -473,8 +474,12 @@ Signals = Annotated[
     Field(min_length=1, max_length=MAX_SIDES),
     WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _SIGNAL_FIELDS}}),
 ]
+_ALSO_FIELDS: Final[dict[str, JsonValue]] = {
+    "target": {"type": "string"},
+    "wake_when": {"type": "string"},
+}
 FORMS_HELP: Final = (
-    '"text" appears (quoted) | "text" is gone '
+    '"text" appears | "text" is gone '
     "| /regex/ appears (one line, RE2; /regex/i) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
@@ -484,6 +489,19 @@ FORMS_HELP: Final = (
     "Plain English needs a model: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+
+
+class AlsoAwaited(Form):
+    """One more target of a wait, with its condition."""
+
+    target: TargetText
+    wake_when: Condition | None = None
+
+    @model_validator(mode="after")
+    def _require_condition(self) -> AlsoAwaited:
+        if self.wake_when is None and find_only_condition(self.target) is None:
+            raise ValueError("wake_when is missing; give it")
+        return self
 
 
 class SmartWait(Form):
@@ -502,18 +520,20 @@ class SmartWait(Form):
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
     signals: Annotated[
         Signals | None,
+        Field(description="exit: any, success, failure or N; asks: password, yes_no or any"),
+    ] = None
+    also: Annotated[
+        list[AlsoAwaited] | None,
         Field(
-            description="Or any of "
-            '{"text","gone"?} {"regex"} {"exit":"any|success|failure" or N} '
-            '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N,"name"?} '
-            '{"number","op","value"}'
+            max_length=MOST_PARTS - 1,
+            description=f"Up to {MOST_PARTS - 1} more.",
         ),
+        WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _ALSO_FIELDS}}),
     ] = None
+    all: Annotated[bool, Field(description="All, not any.")] = False
     timeout: Annotated[Seconds, Field(description="Seconds; else 300.")] = 300
-    task_id: Annotated[
-        Id | None, Field(description="Task it is for; else your only active one.")
-    ] = None
-    poll_interval: Annotated[Seconds, Field(description="Seconds between looks; else 2.")] = 2.0
+    task_id: Annotated[Id | None, Field(description="Else your only active task.")] = None
+    poll_interval: Annotated[Seconds, Field(description="Between looks; else 2.")] = 2.0
 
     @model_validator(mode="after")
     def _require_one_condition(self) -> SmartWait:

@@ -41,11 +41,16 @@ _NOTE_BYTES: Final = 600
 
 def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answer:
     """Open a wait and say what is watched."""
-    is_open_ended = targets.is_instant(form.target) and "timeout" not in form.model_fields_set
+    awaited = [(form.target, _read_condition(form, targets.find_only_condition(form.target)))]
+    for part in form.also or ():
+        only = targets.find_only_condition(part.target)
+        awaited.append((part.target, _read_condition(part, only)))
+    is_instant = all(targets.is_instant(target) for target, _ in awaited)
+    is_open_ended = is_instant and "timeout" not in form.model_fields_set
     armed = waits.open_wait(
         context,
-        target=form.target,
-        condition=_read_condition(form, targets.find_only_condition(form.target)),
+        awaited,
+        needs_all=form.all,
         timeout_seconds=forms.LONGEST_WAIT if is_open_ended else form.timeout,
         poll_seconds=form.poll_interval,
         task_id=form.task_id,
@@ -116,10 +121,10 @@ def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Ans
 
 
 def _read_condition(
-    form: forms.SmartWait | forms.WaitUpdate, default: str | None = None
+    form: forms.SmartWait | forms.AlsoAwaited | forms.WaitUpdate, default: str | None = None
 ) -> Condition:
     """Return the condition of a call, from its sentence, its signals or the default."""
-    if form.signals is not None:
+    if not isinstance(form, forms.AlsoAwaited) and form.signals is not None:
         condition = read_signals(form.signals)
     else:
         condition = parse_condition(form.wake_when or default or "")
@@ -182,8 +187,7 @@ def _describe_target(armed: ArmedWait) -> str:
 TOOLS: Final = (
     Tool(
         "smart_wait",
-        "Hand over waiting until a condition holds, time is up, or the target is "
-        "gone; the answer says how you learn of it. Start a long command as "
+        "Hand over waiting; the answer says how you learn of its end. Start a long command as "
         "`taskmem run --name NAME -- CMD` in the background and wait on pty:NAME. "
         "Never sleep or poll.",
         forms.SmartWait,

@@ -12,7 +12,7 @@ from taskmem_hookspecs import StoreTooNew, StoreUnavailable
 from taskmem_sqlmodel.search import make_search_index
 from taskmem_sqlmodel.tables import Base
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 """The schema version that `tables` and `search` describe.
 
 Versions are numbered from 0001 without gaps. Those from before the first release have a name as a

@@ -414,11 +414,16 @@ class Waits(Base, table=True):
         sa_type=JsonText, nullable=False, sa_column_kwargs={"server_default": "null"}
     )
     polled: bool = Field(sa_column_kwargs={"server_default": sa.false()})
+    parts: list[Any] = Field(
+        sa_type=JsonText, nullable=False, sa_column_kwargs={"server_default": "[]"}
+    )
+    needs_all: bool = Field(sa_column_kwargs={"server_default": sa.false()})
 
 
 def wait_params(wait: Wait) -> Params:
     """Convert a wait to a row."""
-    return {**dict(wait), "status": wait.status.value}
+    parts = [each.model_dump(mode="json") for each in wait.parts]
+    return {**dict(wait), "status": wait.status.value, "parts": parts}
 
 
 OPEN_WAKE: Final = "state IN ('due', 'sent')"

@@ -33,6 +33,7 @@ from taskmem_hookspecs.model import (
     UserDialogue,
     Verdict,
     Wait,
+    WaitPart,
     WaitStatus,
     Wake,
     WakeCause,
@@ -138,6 +139,11 @@ def revisions(task_id: str) -> st.SearchStrategy[PlanRevision]:
     )
 
 
+wait_parts = st.builds(
+    WaitPart, target=texts, wake_when=texts, start=st.none() | texts, met=st.none() | texts
+)
+
+
 def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
     """Draw new waits with this id, of this task or of none."""
     return st.builds(
@@ -161,6 +167,8 @@ def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
         start=st.none() | texts,
         home=st.none() | texts,
         polled=st.booleans(),
+        parts=st.lists(wait_parts, max_size=3).map(tuple),
+        needs_all=st.booleans(),
     )
 
 

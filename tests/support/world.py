@@ -134,8 +134,7 @@ class World:
     def open_wait(self, task_id: str | None, timeout: float = 300.0) -> Wait:
         return waits.open_wait(
             self.context,
-            target="pty:build",
-            condition=parse_condition("the build finishes"),
+            [("pty:build", parse_condition("the build finishes"))],
             timeout_seconds=timeout,
             poll_seconds=2.0,
             task_id=task_id,

@@ -6,7 +6,7 @@ docs/origins.md, "Waits".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -18,6 +18,7 @@ from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import notices, outbox
 from taskmem_hookspecs import (
     Change,
+    InvalidArguments,
     Linkage,
     Message,
     MessageType,
@@ -26,6 +27,7 @@ from taskmem_hookspecs import (
     Value,
     Wait,
     WaitOutcome,
+    WaitPart,
     WaitStatus,
     Wake,
     WakeCause,
@@ -153,7 +155,7 @@ def rearm_wait(
     request: Refinement,
     caller: Caller,
     *,
-    start: str | None,
+    awaited: Mapping[str, object],
     home: str | None,
     sessions: SessionKeys,
     now: datetime,
@@ -161,6 +163,8 @@ def rearm_wait(
     polled: bool = False,
 ) -> Change:
     """Build the change that arms a wait for another round, with a new deadline.
+
+    `awaited`: the fields of its targets and conditions, as `several.build_fields` returns them.
 
     The wait may have ended in any way. A wake of that end that is not in flight is superseded,
     because the answer to this call says the same. `polled`: the call is answered as a task of MCP.
@@ -176,14 +180,13 @@ def rearm_wait(
         update={
             **_find_asker(before, caller),
             "status": WaitStatus.WATCHING,
-            "wake_when": request.wake_when or before.wake_when,
+            **awaited,
             "timeout_seconds": timeout,
             "armed_at": now,
             "changed_at": now,
             "deadline_at": now + timedelta(seconds=timeout),
             "ended_at": None,
             "round": before.round + 1,
-            "start": start,
             "home": home,
             "polled": polled or (before.polled and before.status is WaitStatus.WATCHING),
         }
@@ -223,26 +226,40 @@ def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
     return {"session_key": caller.session_key, "host": caller.host}
 
 
-def needs_end_position(wait: Wait, request: Refinement) -> bool:
-    """True if a wait that is armed again reads from the end of its target.
+def require_refinable(wait: Wait, request: Refinement) -> None:
+    """Refuse a new condition for a wait that has one for each of several targets.
 
-    It does if it resolved and the condition is the same: what resolved it would resolve it again at
-    once. For other positions see `find_restart_position`.
+    Raises:
+        InvalidArguments: As it says.
     """
-    return _is_same_condition(wait, request) and wait.status is WaitStatus.RESOLVED
+    if wait.parts and request.wake_when is not None:
+        raise InvalidArguments(
+            "This wait has several targets, each with its own condition; cancel it with "
+            "wait_cancel and begin another with smart_wait. Nothing was written."
+        )
 
 
-def find_restart_position(wait: Wait, request: Refinement, behind: str | None) -> str | None:
-    """Return the `start` of a wait that is armed again.
+def needs_end_position(wait: Wait, part: WaitPart, request: Refinement) -> bool:
+    """True if a part of a wait that is armed again reads from the end of its target.
+
+    It does if it resolved the wait and the condition is the same: what resolved it would resolve it
+    again at once. For other positions see `find_restart_position`.
+    """
+    is_met = part.met is not None or not wait.parts
+    return _is_same_condition(part, request) and is_met and wait.status is WaitStatus.RESOLVED
+
+
+def find_restart_position(part: WaitPart, request: Refinement, behind: str | None) -> str | None:
+    """Return the `start` of a part of a wait that is armed again.
 
     With a new condition it reads from where the wait began. `behind` is the end of the target, for
-    a wait that reads from there.
+    a part that reads from there.
     """
-    if wait.start is None:
+    if part.start is None:
         return behind
-    begin, _, reads_from = wait.start.partition(_POSITION_SEPARATOR)
+    begin, _, reads_from = part.start.partition(_POSITION_SEPARATOR)
     reads_from = behind or reads_from
-    if not reads_from or not _is_same_condition(wait, request):
+    if not reads_from or not _is_same_condition(part, request):
         return begin
     return f"{begin}{_POSITION_SEPARATOR}{reads_from}"
 
@@ -252,8 +269,8 @@ def find_reading_position(wait: Wait) -> str | None:
     return wait.start.rpartition(_POSITION_SEPARATOR)[2] if wait.start else None
 
 
-def _is_same_condition(wait: Wait, request: Refinement) -> bool:
-    return request.wake_when in (None, wait.wake_when)
+def _is_same_condition(part: WaitPart, request: Refinement) -> bool:
+    return request.wake_when in (None, part.wake_when)
 
 
 def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime) -> Change:

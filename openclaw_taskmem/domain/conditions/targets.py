@@ -78,6 +78,8 @@ _LABEL_BYTES: Final = 80
 _UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
 _FILE_TARGET: Final = re.compile(r"(?:pty\s*:\s*file|path)\s*:", re.IGNORECASE)
+_SEVERAL_TARGETS: Final = re.compile(r", (?=(?:[a-z]+:|screen(?:,|$)))")
+"""Between the targets of a wait on several, as `several.name_parts` joins them."""
 _ID_SCHEMES: Final = (TASK_SCHEME, "session", "wait")
 """Schemes whose targets are named by an id."""
 TARGET_FORMS: Final = (
@@ -141,8 +143,11 @@ def find_target(wait: Wait) -> Target:
 def describe_target(text: str) -> str:
     """Name a target for people: the name of a terminal or file, or a window's title.
 
-    A target that is named by an id is called by its scheme.
+    A target that is named by an id is called by its scheme. Of several each is named.
     """
+    several = _SEVERAL_TARGETS.split(text)
+    if len(several) > 1:
+        return clip(", ".join(map(describe_target, several)), _LABEL_BYTES)
     scheme, _, name = text.partition(":")
     if scheme == "screen":
         return "the screen"

@@ -465,7 +465,11 @@ def scrub_change(change: Change) -> Change:
         "messages": tuple(_replace(row, content=scrub(row.content)) for row in change.messages),
         "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
         "waits": tuple(
-            _replace(wait, last_observation=_scrub_optional(wait.last_observation))
+            _replace(
+                wait,
+                last_observation=_scrub_optional(wait.last_observation),
+                parts=tuple(_replace(each, met=_scrub_optional(each.met)) for each in wait.parts),
+            )
             for wait in change.waits
         ),
         "artifacts": tuple(_replace(made, detail=scrub(made.detail)) for made in change.artifacts),

@@ -99,7 +99,7 @@ def test_armed_again_a_wait_is_polled_while_its_host_asks(
         WaitFacts(wait=a_polled_wait(status=status)),
         Refinement(),
         Caller(),
-        start=None,
+        awaited={},
         home=None,
         sessions=SESSIONS,
         now=NOW,

@@ -8,6 +8,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import waits
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
+from openclaw_taskmem.domain.conditions import several
 from openclaw_taskmem.domain.errors import TaskEnded
 from taskmem_hookspecs import (
     Change,
@@ -134,7 +135,7 @@ def rearm_with(wait: Wait, facts: TaskFacts | None = None, **request: Any) -> Ch
         WaitFacts(wait=wait, task=facts),
         Refinement(**request),
         AGENT,
-        start="7",
+        awaited={"start": "7", "wake_when": request.get("wake_when") or wait.wake_when},
         home="home_1",
         sessions=SESSIONS,
         now=NOW,
@@ -208,23 +209,30 @@ def test_text_that_resolved_a_wait_does_not_resolve_it_again(
 ) -> None:
     wait = a_wait(status=status, wake_when="the build finishes")
 
-    assert waits.needs_end_position(wait, Refinement(wake_when=wake_when)) is anew
+    (part,) = several.list_parts(wait)
+    assert waits.needs_end_position(wait, part, Refinement(wake_when=wake_when)) is anew
 
 
 def test_another_condition_reads_from_where_the_wait_began() -> None:
     same, other = Refinement(), Refinement(wake_when="another")
-    began = a_wait(start="0")
-    assert waits.find_reading_position(began) == "0"
 
-    again = began.model_copy(update={"start": waits.find_restart_position(began, same, "9")})
-    assert waits.find_reading_position(again) == "9"
-    assert waits.find_restart_position(again, same, None) == again.start
-    assert waits.find_restart_position(again, other, None) == "0"
+    def restart(start: str | None, request: Refinement, behind: str | None) -> str | None:
+        (part,) = several.list_parts(a_wait(start=start))
+        return waits.find_restart_position(part, request, behind)
 
-    twice = again.model_copy(update={"start": waits.find_restart_position(again, same, "12")})
-    assert waits.find_reading_position(twice) == "12"
-    assert waits.find_restart_position(twice, other, None) == "0"
-    assert waits.find_restart_position(a_wait(start=None), same, "9") == "9"
+    def read_from(start: str | None) -> str | None:
+        return waits.find_reading_position(a_wait(start=start))
+
+    assert read_from("0") == "0"
+    again = restart("0", same, "9")
+    assert read_from(again) == "9"
+    assert restart(again, same, None) == again
+    assert restart(again, other, None) == "0"
+
+    twice = restart(again, same, "12")
+    assert read_from(twice) == "12"
+    assert restart(twice, other, None) == "0"
+    assert restart(None, same, "9") == "9"
 
 
 def test_a_clock_that_stood_still_leaves_the_time_that_is_left() -> None:
