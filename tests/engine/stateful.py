@@ -21,6 +21,8 @@ EXAMPLES: Final = {
 each step costs much, for the rules are the same."""
 
 stores = pytest.mark.parametrize("new_store", EXAMPLES, indirect=True)
+patience = pytest.mark.timeout(900)
+"""More than the five minutes in which a game that breaks a rule is shortened, to be told."""
 
 
 class NewStore:

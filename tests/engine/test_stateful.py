@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -37,7 +36,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock
-from tests.engine.stateful import NewStore, play, stores
+from tests.engine.stateful import NewStore, patience, play, stores
 from tests.support.world import World
 
 STEPS = ["Build", "Push", "Run", "Verify", "Announce"]
@@ -324,6 +323,6 @@ class Engine(RuleBasedStateMachine):
 
 
 @stores
-@pytest.mark.timeout(300)
+@patience
 def test_the_engine_keeps_its_rules(new_store: NewStore) -> None:
     play(Engine, new_store)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, precondition, rule
 
@@ -13,7 +12,7 @@ from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import gateway_reports
 from taskmem_hookspecs import Wake, WakeCause, WakeState
-from tests.engine.stateful import NewStore, play, stores
+from tests.engine.stateful import NewStore, patience, play, stores
 from tests.engine.test_stateful import Crash, Engine
 
 PLUGIN = "openclaw-plugin"
@@ -138,6 +137,6 @@ class Gateway(Engine):
 
 
 @stores
-@pytest.mark.timeout(300)
+@patience
 def test_wakes_keep_their_rules_under_a_gateway(new_store: NewStore) -> None:
     play(Gateway, new_store)

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
@@ -40,7 +39,7 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing import FakeClock
-from tests.engine.stateful import NewStore, play, stores
+from tests.engine.stateful import NewStore, patience, play, stores
 from tests.engine.test_stateful import Crash, Mortal
 from tests.plugin_host.made import plugin
 from tests.support.sessions import MAIN, Session
@@ -456,6 +455,6 @@ class Runs(RuleBasedStateMachine):
 
 
 @stores
-@pytest.mark.timeout(300)
+@patience
 def test_runs_keep_their_rules(new_store: NewStore) -> None:
     play(Runs, new_store)
