@@ -162,7 +162,7 @@ class OutputTail:
         os.close(self._source)
         os.close(self.sink)
 
-    def read(self) -> bytes:
+    def read_end(self) -> bytes:
         """Return the last output so far."""
         self._take()
         return self._kept

@@ -47,7 +47,7 @@ class TaskSensor:
     async def watch(self, target: Target) -> TaskWatch:
         """Watch a task, also one that has ended."""
         try:
-            self.read(target.name)
+            self.read_task(target.name)
         except TaskNotFound as missing:
             raise TargetNotFound(str(missing)) from missing
         watch = TaskWatch(target.name, self)
@@ -67,7 +67,7 @@ class TaskSensor:
         refusal = task_states.refuse_condition(condition)
         return Judges(() if refusal else (_TaskJudge(condition),), (), refusal)
 
-    def read(self, task_id: str) -> TaskFacts:
+    def read_task(self, task_id: str) -> TaskFacts:
         """Return a task; runs on the tasks' loop.
 
         Raises:
@@ -134,7 +134,7 @@ class TaskWatch:
 
     def _look(self, start: str | None) -> Frame:
         try:
-            facts = self._sensor.read(self.task_id)
+            facts = self._sensor.read_task(self.task_id)
         except TaskNotFound as missing:
             raise TargetGone(str(missing)) from missing
         task, run = facts.task, facts.run

@@ -84,7 +84,7 @@ class CommandSensor:
                 fault = f"did not end within {self._run_seconds:g} s, and was ended"
             except OSError as error:
                 fault = f"could not be run ({error.strerror})"
-            output = tail.read()
+            output = tail.read_end()
         text = output.decode(errors="replace")
         found = f"ended with {status}" if status is not None else fault
         return Frame(

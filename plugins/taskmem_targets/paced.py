@@ -36,8 +36,8 @@ class PacedWatch:
         target may not be looked at. `shortest_rest`: between two looks, in seconds.
         """
         self._find, self._shortest_rest = find, shortest_rest
-        self._found: Frame | NotAllowed | None = None
-        """The finding of the last look; None: none has ended."""
+        self._found: Frame | Exception | None = None
+        """The finding of the last look, or why it failed; None: none has ended."""
         self._found_at = self._began = asyncio.get_running_loop().time()
         """When it ended, and when the last wait began, as the loop counts."""
         self._hurry = asyncio.Event()
@@ -61,7 +61,7 @@ class PacedWatch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_SECONDS):
                     await self._looked.wait()
-        if isinstance(self._found, NotAllowed):
+        if isinstance(self._found, Exception):
             raise self._found
         frame = self._found or _build_unknown_frame("")
         told = {"text": None, "note": None, "tail": frame.note, "states": frozenset[State]()}
@@ -72,7 +72,9 @@ class PacedWatch:
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what the last look found."""
+        """Return what the last look found; raise why it failed."""
+        if isinstance(self._found, Exception) and not isinstance(self._found, NotAllowed):
+            raise self._found
         if self._found is None or isinstance(self._found, NotAllowed):
             return _build_unknown_frame(place, str(self._found or ""))
         if not start or self._found.place == start:
@@ -95,9 +97,9 @@ class PacedWatch:
             began = loop.time()
             self._hurry.clear()
             try:
-                found: Frame | NotAllowed = await self._find()
-            except NotAllowed as refusal:
-                found = refusal
+                found: Frame | Exception = await self._find()
+            except Exception as failure:  # noqa: BLE001 - it is raised where the look is asked for
+                found = failure
             is_other = _build_key(found) != _build_key(self._found)
             self._found, self._found_at = found, loop.time()
             self._looked.set()
@@ -114,7 +116,7 @@ def _build_unknown_frame(place: str, note: str = "") -> Frame:
     return Frame(seen_at=datetime.now(UTC), place=place, note=note or "It has not answered yet.")
 
 
-def _build_key(found: Frame | NotAllowed | None) -> object:
+def _build_key(found: Frame | Exception | None) -> object:
     """Return what differs between two looks that found something else."""
     if isinstance(found, Frame):
         return found.place, found.note, found.exit_status, found.numbers

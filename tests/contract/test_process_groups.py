@@ -74,4 +74,4 @@ def test_a_command_that_reads_the_terminal_is_not_stopped() -> None:
 async def test_what_was_printed_last_is_read_even_at_the_very_end():
     with OutputTail(3) as output:
         os.write(output.sink, b"the end")
-        assert (output.read(), output.count) == (b"end", 7)
+        assert (output.read_end(), output.count) == (b"end", 7)

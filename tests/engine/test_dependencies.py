@@ -72,8 +72,8 @@ def test_the_end_of_the_last_blocker_wakes_its_agent_once(world: World) -> None:
         f'step 1, "Build the image"; report with task_update, task_id "{deploy}".'
     )
     assert list_blockers(world, deploy) == ()
-    said = [words for _, _, words in world.thread(deploy)][-2:]
-    assert said == [
+    entries = [words for _, _, words in world.thread(deploy)][-2:]
+    assert entries == [
         f'"Build" ({build}) has completed; 1 task still blocks "Deploy".',
         f'"Test" ({test}) has completed; nothing blocks "Deploy" any more.',
     ]

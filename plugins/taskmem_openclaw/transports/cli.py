@@ -110,7 +110,7 @@ class OpenClawCli(ReachMixin):
                     asyncio.timeout(self._seconds),
                 ):
                     status = await process.wait()
-                    return status, " ".join(output.read().decode(errors="replace").split())
+                    return status, " ".join(output.read_end().decode(errors="replace").split())
             except TimeoutError:
                 raise WakeUndelivered(
                     f"{self._binary} gave no answer within {self._seconds:g} s and "

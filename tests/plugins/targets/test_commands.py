@@ -161,7 +161,7 @@ def test_a_command_that_asks_gets_no_answer():
 
 
 def test_a_run_is_ended_when_nobody_waits_any_more(tmp_path: Path):
-    program = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(3600)"
+    program = "import os, signal; open('pid', 'w').write(str(os.getpid())); signal.pause()"
 
     async def watch() -> int:
         name = f'{sys.executable} -c "{program}"'

@@ -56,3 +56,28 @@ def test_a_look_that_goes_on_is_given_up_when_it_is_closed():
 
     assert asyncio.run(run()).note == "It has not answered yet."
     assert ends == ["given up"]
+
+
+def test_a_look_that_fails_is_told_and_ends_no_later_look():
+    frame = Frame(seen_at=datetime.now(UTC), place="1")
+    answers = [RuntimeError("broken"), frame]
+
+    async def find() -> Frame:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def run() -> str:
+        watched = PacedWatch(find, 0.05)
+        with pytest.raises(RuntimeError, match="broken"):
+            await watched.here()
+        with pytest.raises(RuntimeError, match="broken"):
+            await watched.look("", "")
+        await asyncio.wait_for(watched.wait_for_change(), 10)
+        await asyncio.wait_for(watched.wait_for_change(), 10)
+        found = await watched.look("", "")
+        await watched.close()
+        return found.place
+
+    assert asyncio.run(run()) == "1"
