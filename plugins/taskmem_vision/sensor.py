@@ -169,9 +169,12 @@ def _take_screenshot(display: str | None) -> Image.Image:
         # Created for each capture, because it reads the monitors only at creation.
         with closing(mss.MSS(display=display) if display else mss.MSS()) as camera:
             taken = camera.grab(camera.monitors[0])
-            return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
     except ScreenShotError as error:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
+    except (AssertionError, ValueError) as error:
+        # mss takes an answer for granted, or reads through a null pointer.
+        raise DisplayGone("The display is gone.") from error
+    return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
 
 
 class _WindowWatch(PictureWatch):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from PIL import Image
@@ -18,7 +21,7 @@ from taskmem_recorder import displays, recorder, x11
 from taskmem_recorder.displays import DisplayLost
 from taskmem_recorder.machine import MachineFacts
 from taskmem_recorder.reports import load_report
-from taskmem_recorder.screen import RecordedScreen
+from taskmem_recorder.screen import RecordedScreen, ScreenPicture
 from taskmem_recorder.state import (
     Exclusion,
     ExclusionKind,
@@ -30,6 +33,7 @@ from taskmem_recorder.state import (
 from taskmem_recorder.store import make_store
 from taskmem_recorder.windows import MARK_TITLE, Rules
 from tests.support.desktop import desktop
+from tests.support.failing_displays import FailingDisplay
 from tests.support.processes import bind_command, end
 from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
@@ -311,6 +315,31 @@ def test_a_display_that_goes_is_told_and_waited_for(tmp_path, monkeypatch) -> No
         screen.start()
         with room.show("Later notes", "The invoices were paid"):
             room.await_moment("Later notes")
+
+
+async def test_a_display_may_go_at_any_answer(screen, room) -> None:
+    async def find_no_words(_: Image.Image) -> tuple[()]:
+        return ()
+
+    async def record_once(environ: Mapping[str, str]) -> ScreenPicture | None:
+        with closing(RecordedScreen.open(environ)) as recorded:
+            recorded.show_mark()
+            recorded.find_front()
+            recorded.look()
+            return await recorded.take_picture(rules, find_no_words)
+
+    hidden = Exclusion(kind=ExclusionKind.APPLICATION, what="Hidden")
+    rules = Rules((hidden,))
+    with room.show("Below", "Hidden", "-class", "Hidden"), room.show("Above", "The invoices"):
+        for answers in count():
+            with FailingDisplay(screen, answers) as display:
+                try:
+                    picture = await record_once(display.variables)
+                except DisplayLost:
+                    continue
+            assert picture is not None
+            assert answers > 20
+            break
 
 
 async def test_without_a_manager_the_mark_is_not_the_window_in_front() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
+from taskmem_hookspecs import InvalidArguments, Target, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision import picture_watch
 from taskmem_vision import sensor as watches
@@ -25,6 +26,7 @@ from tests.plugins.vision.papers import (
     sensor,
     watch_target,
 )
+from tests.support.failing_displays import FailingDisplay
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
 
@@ -112,6 +114,25 @@ async def test_lost_display_server_is_noted_and_the_watch_recovers():
             with papers_on(short) as papers:
                 papers.open("Back", colour=RED)
                 await await_frame(watch, lambda frame: RED in colours(frame))
+
+
+@pytest.mark.parametrize("target", ["screen", "window:One"])
+async def test_a_display_may_go_at_any_answer(screen, papers, target):
+    papers.open("One")
+    told = []
+    for answers in count():
+        with FailingDisplay(screen, answers) as display:
+            try:
+                async with watch_target(display, target) as watch:
+                    frame = await watch.here()
+            except (NoProvider, TargetGone) as gone:
+                told.append(str(gone))
+                continue
+        if frame.picture is not None:
+            break
+        assert frame.note.startswith("The screen cannot be seen just now")
+    assert answers > 10
+    assert not any("was closed" in each for each in told)
 
 
 async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch):

@@ -292,9 +292,12 @@ class RecordedDisplay:
             # Created for each capture, because it reads the monitors only at creation.
             with closing(mss.MSS(display=self.name)) as camera:
                 taken = camera.grab(camera.monitors[0])
-                return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
         except ScreenShotError as error:
             raise DisplayLost(f"The screen cannot be seen ({error}).") from error
+        except (AssertionError, ValueError) as error:
+            # mss takes an answer for granted, or reads through a null pointer.
+            raise DisplayLost(f"The display {self.name} is gone.") from error
+        return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
 
     def read_pixels(self, number: int, height: int | None = None) -> Image.Image | None:
         """Return a window's pixels, even if it is covered, as BGRX data labelled RGBX.
