@@ -86,12 +86,14 @@ class State(StrEnum):
     DUE = "due"
     """An instant has come."""
     ENDED = "ended"
-    """A task has ended, in whatever way."""
+    """A task, or the work of a session, has ended, in whatever way."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     BLOCKED = "blocked"
     """A task goes on only once its user, or another task, has done something."""
+    LOST = "lost"
+    """A session's host has ended while it worked, and does not go on with it."""
 
 
 class Comparison(StrEnum):
@@ -252,6 +254,7 @@ _STATE_WORDS: Final[Mapping[State, str]] = {
     State.FAILED: "fails",
     State.CANCELLED: "is cancelled",
     State.BLOCKED: "is blocked",
+    State.LOST: "is lost",
 }
 
 

@@ -20,9 +20,10 @@ from pydantic import (
 
 from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.domain.changes.continuation import Origin, Turn
+from openclaw_taskmem.domain.conditions.session_states import WorkEnd
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
-from openclaw_taskmem.engine import turns
+from openclaw_taskmem.engine import sub_agents, turns
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import ReportContext
@@ -269,6 +270,32 @@ class AwaitedEnded(SessionActivity):
     """How it ended, in the gateway's words."""
 
 
+class SubAgentStarted(SessionActivity):
+    """A sub-agent begins to work, or works on; the session is the one for which its calls count."""
+
+    kind: Literal["sub_agent_started"]
+    child: IndexedKey
+    """Its session key."""
+    parent: IndexedKey
+    """Key of the session that spawned it."""
+    label: _ReportedText = ""
+    """Its parent's name for it, or its task."""
+    child_run: Label | None = None
+    """The gateway's id of this work."""
+
+
+class SubAgentEnded(SessionActivity):
+    """A sub-agent's work has ended, or the gateway knows of none any more."""
+
+    kind: Literal["sub_agent_ended"]
+    child: IndexedKey
+    outcome: Label
+    """`ok`, the gateway's word for a failure, or `lost`."""
+    error: _ReportedText | None = None
+    words: _ReportedText = ""
+    """The end of its last words."""
+
+
 class QuestionAnswered(_Event):
     """A user has answered a question by a button or in words."""
 
@@ -284,6 +311,8 @@ class OtherEvent(_Event):
     session_key: Key | None = None
 
 
+SubAgentWork = SubAgentStarted | SubAgentEnded
+"""Events of sub-agents, which show no session at work."""
 Work = TurnStarted | ToolStarted | ToolCalled | TurnEndReport | AwaitedEnded
 """Events that show a session at work."""
 Event = (
@@ -293,6 +322,7 @@ Event = (
     | ModelAnswered
     | TurnNotStarted
     | QuestionAnswered
+    | SubAgentWork
     | Work
 )
 
@@ -361,6 +391,23 @@ def apply_work(context: Context, report: ReportContext, event: Work) -> bool:
             if not event.cut:
                 turns.settle_turn_end(context, report, _build_turn(event))
     return True
+
+
+def apply_sub_agent_work(context: Context, report: ReportContext, event: SubAgentWork) -> None:
+    """Note that a sub-agent works, or how its work has ended."""
+    match event:
+        case SubAgentStarted():
+            sub_agents.begin_work(
+                context,
+                report,
+                event.child,
+                parent=event.parent,
+                label=event.label,
+                run_id=event.child_run,
+            )
+        case SubAgentEnded():
+            end = WorkEnd(outcome=event.outcome, why=event.error or "", words=event.words)
+            sub_agents.end_work(context, report, event.child, end)
 
 
 def build_call_end(event: ToolCalled) -> CallEndEntry:

@@ -23,10 +23,14 @@ from openclaw_taskmem.daemon.gateway_events import (
     OtherEvent,
     QuestionAnswered,
     RunningWorkReport,
+    SubAgentEnded,
+    SubAgentStarted,
+    SubAgentWork,
     TurnEndReport,
     TurnNotStarted,
     TurnStarted,
     Work,
+    apply_sub_agent_work,
     apply_work,
     parse_report,
 )
@@ -41,7 +45,7 @@ from openclaw_taskmem.domain.callers import (
 from openclaw_taskmem.domain.text.texts import format_iso_millis
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import Hold
-from openclaw_taskmem.engine import gateway_reports
+from openclaw_taskmem.engine import gateway_reports, sub_agents
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import find_preceding_chat
 from openclaw_taskmem.engine.turns import EventCursor, ReportContext, read_cursor
@@ -88,19 +92,33 @@ class Gateways:
     async def take_report(self, connection: object, params: Mapping[str, object]) -> JsonValue:
         """Handle the events of one connection in order; return the sessions whose turns must stop.
 
+        A gateway that has connected is told which of its sub-agents it is to look up: they were at
+        work, and it does not name them.
+
         Raises:
             InvalidArguments: One of them is not a valid event; none is handled.
             Conflict, StoreBusy, StoreFull, StoreUnavailable: The store failed; the gateway reports
                 the events again.
         """
         stop: list[JsonValue] = []
+        unheard: Sequence[str] = ()
         events = parse_report(params)
         async with self._report_lock:
             for event in events:
                 goes_on = await self._take_new_event(connection, event)
                 if not goes_on and isinstance(event, TurnStarted):
                     stop.append(event.session_key)
-        return {"stop": stop} if stop else {}
+                if isinstance(event, GatewayStarted):
+                    unheard = await self._list_unheard(connection, event)
+        answer: dict[str, JsonValue] = {"stop": stop} if stop else {}
+        return {**answer, "unheard": [*unheard]} if unheard else answer
+
+    async def _list_unheard(self, connection: object, event: GatewayStarted) -> Sequence[str]:
+        """Return the sub-agents that were at work in a gateway and that it does not name."""
+        working = chain.from_iterable(event.at_work.values())
+        running = {each.name for each in working if each.kind == "sub_agent"}
+        find = sub_agents.list_unheard
+        return await self._run_in_thread(find, self._context, self.find_host(connection), running)
 
     async def _take_new_event(self, connection: object, event: Event) -> bool:
         """Handle an event unless it was handled before; return False if its turn must stop."""
@@ -170,6 +188,8 @@ class Gateways:
                 await self._run_in_thread(
                     gateway_reports.take_answer, self._context, event.key, event.answer
                 )
+            case SubAgentStarted() | SubAgentEnded():
+                await self._record_sub_agent(connection, event, done)
             case TurnEndReport():
                 try:
                     await self._acknowledge_deliveries(event, event.error)
@@ -247,6 +267,16 @@ class Gateways:
             reported=done,
         )
         return await self._run_in_thread(apply_work, self._context, report, event)
+
+    async def _record_sub_agent(
+        self, connection: object, event: SubAgentWork, done: EventCursor | None
+    ) -> None:
+        """Keep what becomes of a sub-agent, on a thread."""
+        owner = self.find_owner(connection, event.session_key, event.agent_id)
+        if owner is not None:
+            owner = owner.model_copy(update={"host": self.find_host(connection)})
+            report = ReportContext(owner=owner, reported=done)
+            await self._run_in_thread(apply_sub_agent_work, self._context, report, event)
 
     def note_still_running(
         self,

@@ -19,6 +19,7 @@ from openclaw_taskmem.daemon.judges import JudgePanel, add_forms, refuse_unjudge
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.readers import Readers, describe_status
 from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.session_watches import SessionSensor
 from openclaw_taskmem.daemon.snapshots import SnapshotQueue, SnapshotStore, WaitSnapshots
 from openclaw_taskmem.daemon.target_watchers import Watcher, Watchers
 from openclaw_taskmem.daemon.task_watches import TaskSensor
@@ -79,13 +80,14 @@ class WaitSupervisor:
         readers: Readers | None = None,
         queues: Queues | None = None,
         tasks: TaskSensor | None = None,
+        sessions: SessionSensor | None = None,
         machine: Clock | None = None,
     ) -> None:
         """Create a supervisor.
 
         `judge_seconds`: time limit of a judge. Without a snapshot store no snapshots are
-        stored, without readers free English is not judged, and without queues or tasks none is
-        watched.
+        stored, without readers free English is not judged, and without queues, tasks or
+        sessions none is watched.
         `machine`: the clock that sensors date frames by; None: `clock`.
         """
         self._plugin_host = plugin_host
@@ -97,7 +99,12 @@ class WaitSupervisor:
         self._readers = readers
         self._queues = queues
         self._tasks = tasks
-        own = {targets.QUEUE_SCHEME: queues, targets.TASK_SCHEME: tasks}
+        self._sessions = sessions
+        own = {
+            targets.QUEUE_SCHEME: queues,
+            targets.SESSION_SCHEME: sessions,
+            targets.TASK_SCHEME: tasks,
+        }
         self._own = {scheme: each for scheme, each in own.items() if each is not None}
         self._watchers = Watchers(
             plugin_host,
@@ -146,11 +153,13 @@ class WaitSupervisor:
         return entry[0].tail if entry else None
 
     def follow(self, due: DueWork) -> None:
-        """Signal which waits, tasks and runs of roles a commit has changed; for any thread."""
+        """Signal which waits, tasks, sub-agents and roles a commit has changed; for any thread."""
         if self._queues is not None and due.roles:
             self._queues.note_changes(due.roles, due.queued_for)
         if self._tasks is not None and due.tasks:
             self._tasks.note_changes(due.tasks)
+        if self._sessions is not None and due.sub_agents:
+            self._sessions.note_changes(None)
         if due.waits:
             self._loop.call_soon_threadsafe(self._note_changed, due.waits)
 

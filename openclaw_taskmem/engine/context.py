@@ -26,6 +26,7 @@ from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.changes import dependencies, rights, stuck
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
+from openclaw_taskmem.domain.conditions.session_states import SUB_AGENTS_BOOKMARK
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
@@ -270,6 +271,8 @@ class DueWork:
     """Those of `roles` that have a run queued now."""
     tasks: frozenset[str] = frozenset()
     """Ids of the tasks that were written, or whose runs were."""
+    sub_agents: bool = False
+    """True if it may have changed how a sub-agent of a host stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,5 +572,8 @@ def collect_due_work(change: Change) -> DueWork:
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),
         tasks=frozenset(
             (*(task.task_id for task in change.tasks), *(run.task_id for run in change.runs))
+        ),
+        sub_agents=any(
+            mark.name.partition(":")[0] == SUB_AGENTS_BOOKMARK for mark in change.bookmarks
         ),
     )

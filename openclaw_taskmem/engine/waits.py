@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import to_plain_line
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.engine import lookup
+from openclaw_taskmem.engine import lookup, sub_agents
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import fill_in_home, find_holder, guard_task
 from openclaw_taskmem.engine.wait_watcher import TargetPreview, join_previews
@@ -109,7 +109,7 @@ def open_wait(
     """
     parts = tuple(
         WaitPart(
-            target=_name_target(context, targets.trim_target(target)),
+            target=_name_target(context, targets.trim_target(target), caller),
             wake_when=condition.sentence,
         )
         for target, condition in awaited
@@ -485,12 +485,19 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
     )
 
 
-def _name_target(context: Context, target: str) -> str:
-    """Return a target as an agent wrote it, but a task by its id, whatever part of it was given."""
+def _name_target(context: Context, target: str, caller: Caller) -> str:
+    """Return a target as an agent wrote it, but a task or sub-agent by its whole id.
+
+    Raises:
+        InvalidArguments: No sub-agent that the caller may wait for has that name.
+    """
     scheme, _, name = target.partition(":")
-    if scheme.strip().lower() != targets.TASK_SCHEME or not name.strip():
-        return target
-    return f"{targets.TASK_SCHEME}:{lookup.find_named(context, 'task', name)}"
+    kind = scheme.strip().lower()
+    if kind == targets.TASK_SCHEME and name.strip():
+        return f"{kind}:{lookup.find_named(context, 'task', name)}"
+    if kind == targets.SESSION_SCHEME and name.strip():
+        return f"{kind}:{sub_agents.name_sub_agent(context, name, caller)}"
+    return target
 
 
 def _preview_part(

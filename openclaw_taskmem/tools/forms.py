@@ -480,12 +480,12 @@ _ALSO_FIELDS: Final[dict[str, JsonValue]] = {
 }
 FORMS_HELP: Final = (
     '"text" appears | "text" is gone '
-    "| /regex/ appears (one line, RE2; /regex/i) "
+    "| /regex/ appears (RE2; /regex/i) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
     "30 s | 80 % (42/120; NAME 80 %) | NAME >= N (< <= > ==). "
     "Join by or / and; and binds closer. "
-    "Of panes and logs only what comes after this call counts. "
+    "Of panes and logs only what comes later counts. "
     "Plain English needs a model: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
@@ -514,7 +514,7 @@ class SmartWait(Form):
             "path:/P (appears, is gone, changes, size >= N), "
             'url:https://U (answers, status 200, $.a is "b"), command:gh run view 7, '
             "process:PID, time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), "
-            "task:ID (completes, step 2 is done), queue:ROLE"
+            "task:ID (completes, step 2 done), session:SUBAGENT (ends), queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None

@@ -12,7 +12,7 @@ import pytest
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
-from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine import sub_agents, wakes
 from openclaw_taskmem.engine.gateway_reports import BOOT
 from taskmem_hookspecs import (
     Change,
@@ -511,3 +511,46 @@ async def test_calls_of_a_session_without_turn_belong_to_sub_agents(
 
     await report(gateways, begins(MAIN, MAIN), {**call, "call_id": "c2", "about": "x"})
     assert session.run(task).lease_until is not None
+
+
+CHILD = "agent:main:subagent:1"
+SPAWNED = {
+    "kind": "sub_agent_started",
+    "session_key": MAIN,
+    "agent_id": "main",
+    "child": CHILD,
+    "parent": MAIN,
+}
+
+
+async def test_a_gateway_is_told_which_sub_agents_to_look_up(
+    gateways: Gateways,
+) -> None:
+    first = {**hello(), "host": "openclaw:one"}
+    await report(gateways, first, {**SPAWNED, "number": 1})
+    gateways.forget_gateway(FIRST)
+
+    other = {**hello(boot="boot_2"), "host": "openclaw:two"}
+    assert await gateways.take_report(SECOND, {"events": [other]}) == {}
+    names = {MAIN: [{"kind": "sub_agent", "name": CHILD, "age": 1}]}
+    assert await gateways.take_report(FIRST, {"events": [{**first, "at_work": names}]}) == {}
+    again = {**first, "boot": "boot_3"}
+    assert await gateways.take_report(FIRST, {"events": [again]}) == {"unheard": [CHILD]}
+
+    ended = {**SPAWNED, "kind": "sub_agent_ended", "outcome": "error"}
+    await report(gateways, {**ended, "number": 1})
+    assert await gateways.take_report(FIRST, {"events": [again]}) == {}
+
+
+async def test_the_end_of_a_sub_agent_is_done_once_reported(
+    gateways: Gateways, world: World
+) -> None:
+    """A report that comes again, as its answer was lost, ends no work that began since."""
+    ended = {**SPAWNED, "kind": "sub_agent_ended", "outcome": "ok", "number": 2}
+    await report(gateways, hello(), {**SPAWNED, "number": 1}, ended, {**SPAWNED, "number": 3})
+
+    restarted = Gateways(world.context, inline, lambda: None)
+    await restarted.take_report(FIRST, {"events": [hello(), ended]})
+
+    [agent] = sub_agents.list_sub_agents(world.context)
+    assert agent.state == "running"

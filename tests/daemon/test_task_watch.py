@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.daemon.task_watches import SHARED_SECONDS, TaskSensor
+from openclaw_taskmem.daemon.commit_watches import SHARED_SECONDS
+from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import TASK_FORMS

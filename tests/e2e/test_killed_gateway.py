@@ -38,9 +38,11 @@ from tests.e2e.test_resuming import (
 from tests.e2e.test_sub_agents import (
     COOKED,
     HeldCommand,
+    WaitingParent,
     make_spawn,
     read_resting_run,
     wakes,
+    wakes_of,
 )
 from tests.e2e.test_sub_agents import make_registration as make_soup
 from tests.support import daemons
@@ -93,6 +95,31 @@ def test_task_waits_for_a_sub_agent_continued_after_a_kill(
         assert not any("task_continue" in wake["text"] for wake in wakes(story))
     story.ends()
     assert [cut for cut in packets[0]["unknown_outcome"] if str(tmp_path) in cut]
+
+
+@around_a_kill
+def test_a_sub_agent_that_a_kill_cuts_is_told_as_lost_once(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    held = HeldCommand(tmp_path / "soup")
+    others, stirs = story.scripts.below, Lines(held.hold_before(), COOKED)
+
+    def below(request: ModelRequest) -> Reply:
+        if any("Stir the sauce." in text_of(each) for each in request.messages):
+            return stirs(request)
+        return others(request) if others else "NO_REPLY"
+
+    story.scripts.below = below
+    parent = WaitingParent("stir", "Stir the sauce.")
+    story.follow(parent)
+    story.say("Please make a sauce.")
+    with held.hold_open():
+        assert wakes_of(story) == []
+        yield
+    yield
+    until(lambda: parent.told, "the parent is woken", shown=lambda: story.lines)
+    assert ["is lost: its host ended while it worked" in told for told in parent.told] == [True]
+    assert len(wakes_of(story)) == 1
 
 
 def go_on_below(request: ModelRequest) -> Reply:

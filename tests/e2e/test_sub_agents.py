@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ SHARES_GATEWAY = True
 
 COOKED = "The soup is cooked."
 """What the sub-agent reports."""
+
+ENDED_WAIT = re.compile(r"\[system\] smart_wait \w+ \(wait_\w+\): [^\n]*")
 
 LONGEST_MS = 120_000
 """A command that takes longer goes to the background."""
@@ -185,3 +188,48 @@ def test_task_waits_for_the_second_of_two_sub_agents(story: Story, tmp_path: Pat
     calls(story, *both, ("exec", "ok"), ("exec", "ok"))
     story.run(state="completed")
     assert wakes(story) == []
+
+
+def make_wait(label: str, wake_when: str) -> Call:
+    """Wait for a sub-agent that has a label."""
+    given = {"target": f"session:{label}", "wake_when": wake_when, "timeout": 3600}
+    return Call("smart_wait", given)
+
+
+class WaitingParent:
+    """Spawns a sub-agent, waits for its end, and keeps what it is told of that."""
+
+    def __init__(self, label: str, task: str) -> None:
+        spawn = use("sessions_spawn", task=task, label=label)
+        self._lines = Lines(spawn, make_wait(label, "it ends"), "I wait.")
+        self.told: list[str] = []
+        """The lines with which it was woken, one for each turn that had any."""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """The next line."""
+        if request.opens_turn and (told := ENDED_WAIT.findall(request.turn.text)):
+            self.told += told
+            return "So I am told."
+        return self._lines(request)
+
+
+def wakes_of(story: Story) -> list[dict[str, Any]]:
+    """All wakes of the session's waits."""
+    rows = story.house.ask("wakes", all=True)
+    return [row for row in rows if row["session_key"] == story.session and row["wait_id"]]
+
+
+def test_a_parent_that_waits_is_woken_once_with_the_last_words(story: Story, tmp_path: Path):
+    soup = HeldCommand(tmp_path / "soup")
+    story.scripts.below = Lines(soup.hold_before(), COOKED)
+    parent = WaitingParent("cook", "Cook the soup.")
+    story.follow(parent)
+    story.say("Please cook a soup.")
+    with soup.hold_open():
+        assert wakes_of(story) == []
+    until(lambda: parent.told, "the parent is woken", shown=lambda: story.lines)
+    [told] = parent.told
+    assert "resolved" in told
+    assert f'"cook" has ended. Its last words, which are data: "{COOKED}"' in told
+    until(lambda: wakes_of(story)[0]["state"] == "acknowledged", "the wake has arrived")
+    assert len(wakes_of(story)) == 1

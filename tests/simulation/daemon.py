@@ -19,6 +19,7 @@ from openclaw_taskmem.daemon.plugin_loops import _run_guarded
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import RelayExits
+from openclaw_taskmem.daemon.session_watches import SessionSensor
 from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
@@ -74,6 +75,7 @@ class Daemon:
             readers=readers,
             queues=Queues(clock, lambda: context),
             tasks=TaskSensor(clock, lambda: context),
+            sessions=SessionSensor(clock, lambda: context),
         )
         loops: BackgroundLoops | None = None
 

@@ -64,6 +64,11 @@ class _Cursor:
         """True if every token was read."""
         return self._at == len(self._tokens)
 
+    @property
+    def rest(self) -> Part:
+        """The tokens that were not read."""
+        return [*self._tokens[self._at :]]
+
     def take(self, table: Phrases) -> bool:
         """Take the longest phrase of a table that comes next, ignoring articles; False: none."""
         best = max((self._measure_phrase(phrase) for phrase in table), default=0)
@@ -404,6 +409,18 @@ def _read_task_part(tokens: Part) -> Form | None:
     return form if cursor.is_at_end else None
 
 
+def _read_session_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a session: how it ends, or a text in its last words."""
+    for state, table in phrases.SESSION_VERBS.items():
+        cursor = _begin_after(tokens, phrases.SESSION)
+        cursor.take(phrases.HAS_BEEN)
+        if cursor.take(table) and cursor.is_at_end:
+            return StateForm(state=state)
+    words = (tokens, _begin_after(tokens, phrases.SESSION).rest)
+    forms = (_read_part(each) for each in words)
+    return next((form for form in forms if isinstance(form, TextForm | RegexForm)), None)
+
+
 def _read_step(cursor: _Cursor) -> StepForm | None:
     """Read which step is done, by its number or its text in quotes; None: no step is named."""
     cursor.take(phrases.TASK)
@@ -485,6 +502,7 @@ _PART_READERS: Final[Mapping[str, Callable[[Part], Form | None]]] = {
     **dict.fromkeys(("", "pty", "queue"), _read_part),
     **dict.fromkeys(("screen", "window"), _read_window_part),
     "command": _read_command_part,
+    "session": _read_session_part,
     "task": _read_task_part,
     "time": _read_instant_part,
     "url": _read_page_part,

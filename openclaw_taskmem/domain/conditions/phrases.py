@@ -205,6 +205,25 @@ STEP_VERBS: Final = parse_phrases(
 """Phrases that say that a step is done, without "is" before them."""
 STEP_ENDS: Final = parse_phrases("completes|finishes|has finished|has completed|has done")
 """Phrases that say it of the task, with the step behind them."""
+SESSION: Final = parse_phrases(
+    "it|this|session|agent|sub-agent|subagent|child|worker|helper|run|work|last words|answer|reply"
+)
+"""Words for a session whose work another waits for."""
+SESSION_VERBS: Final[Mapping[State, Phrases]] = {
+    State.ENDED: parse_phrases(
+        "ends|ended|has ended|over|finishes|finished|has finished|done|returns|has returned|"
+        "answers|has answered|reports back|closes|closed|stops|stopped|exits|exited|has exited"
+    ),
+    State.COMPLETED: parse_phrases(
+        "completes|complete|completed|has completed|succeeds|succeeded|has succeeded|"
+        "completes successfully|ends well"
+    ),
+    State.FAILED: parse_phrases(
+        "fails|failed|has failed|aborted|killed|errors|times out|has timed out|crashes|crashed"
+    ),
+    State.LOST: parse_phrases("lost|gets lost|vanishes|has vanished"),
+}
+"""Phrases for each state of a session, without "is" before them."""
 UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
@@ -255,6 +274,8 @@ TABLES: Final = (
     INSTANT_VERBS,
     TASK,
     *TASK_VERBS.values(),
+    SESSION,
+    *SESSION_VERBS.values(),
     STEP,
     STEP_VERBS,
     STEP_ENDS,

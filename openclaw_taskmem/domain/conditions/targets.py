@@ -1,8 +1,9 @@
 """Parse and name targets, `scheme:name` or `screen`, and decide what a caller may look at.
 
 The core watches `queue:ROLE` itself: it waits until a run is queued for that role and can be
-claimed now; and `task:ID`, for callers who may read it. Plug-ins watch all other schemes. Who may
-look at what, for waits and for recorded commands as evidence:
+claimed now; `task:ID`, for callers who may read it; and `session:KEY`, for those whose agent
+spawned it. Plug-ins watch all other schemes. Who may look at what, for waits and for recorded
+commands as evidence:
 
 | who asks                       | a file or path                     | all else [2]          |
 | ------------------------------ | ---------------------------------- | --------------------- |
@@ -16,7 +17,7 @@ Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [2] Terminals, processes, windows, the screen, pages. Of commands that are run again and again,
 those that the settings allow agents. Queues and instants are for everybody, a
-task for who may read it.
+task for who may read it, a session for the agent that spawned it.
 
 The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
 
@@ -52,6 +53,8 @@ QUEUE_FORM: Final = "a task is queued"
 """The only condition of a queue; it may be left out."""
 TASK_SCHEME: Final = "task"
 """Scheme of tasks as targets."""
+SESSION_SCHEME: Final = "session"
+"""Scheme of sessions as targets, of which an agent waits for the end."""
 _TIME_SCHEME: Final = "time"
 _PATH_SCHEME: Final = "path"
 _COMMAND_SCHEME: Final = "command"
@@ -65,7 +68,7 @@ _LONGEST_NAME: Final = 4096
 BUILT_IN_SCHEMES: Final = frozenset(
     (
         *("command", "path", "process", "pty", "screen", "time", "url", "window"),
-        *(QUEUE_SCHEME, TASK_SCHEME),
+        *(QUEUE_SCHEME, SESSION_SCHEME, TASK_SCHEME),
     )
 )
 """Schemes that the core and the built-in plug-ins watch and judge.
@@ -80,13 +83,13 @@ _UNTIL_BYTES: Final = 200
 _FILE_TARGET: Final = re.compile(r"(?:pty\s*:\s*file|path)\s*:", re.IGNORECASE)
 _SEVERAL_TARGETS: Final = re.compile(r", (?=(?:[a-z]+:|screen(?:,|$)))")
 """Between the targets of a wait on several, as `several.name_parts` joins them."""
-_ID_SCHEMES: Final = (TASK_SCHEME, "session", "wait")
+_ID_SCHEMES: Final = (TASK_SCHEME, SESSION_SCHEME, "wait")
 """Schemes whose targets are named by an id."""
 TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/a/log, window:TITLE, window:0xID, screen, path:/absolute/path, process:PID, "
     "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), url:https://…, "
-    "command:gh run view 7, task:ID, queue:ROLE, or what a plug-in adds"
+    "command:gh run view 7, task:ID, session:SUB_AGENT, queue:ROLE, or what a plug-in adds"
 )
 
 
@@ -271,7 +274,8 @@ def confine_target(
         if not caller.person:
             _guard_command(target.name, policy.commands)
         return target.model_copy(update={"within": own})
-    if caller.person or policy.roots is None or target.scheme in (*_ONLY_CONDITIONS, TASK_SCHEME):
+    guarded = (*_ONLY_CONDITIONS, SESSION_SCHEME, TASK_SCHEME)  # by who waits, and not by place
+    if caller.person or policy.roots is None or target.scheme in guarded:
         return target
     is_file = target.scheme == _PATH_SCHEME or (
         target.scheme == "pty" and target.name.startswith(_FILE_PREFIX)

@@ -71,6 +71,15 @@ TASK_FORMS: Final = (
     "changes",
 )
 """Those of a task."""
+SESSION_FORMS: Final = (
+    "ends",
+    "completes",
+    "fails",
+    "is lost",
+    '"text" appears',
+    "/regex/ appears",
+)
+"""Those of a session; a text stands in its last words."""
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))

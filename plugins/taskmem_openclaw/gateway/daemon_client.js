@@ -56,7 +56,7 @@ export class DaemonClient {
 
   /** `command` runs `taskmem`; `home` is its home. `runCommand` is the gateway's own runner,
    * `api.runtime.system.runCommandWithTimeout`. `buildHello()` returns the first event for a
-   * daemon that was reached; `onConnected()` is called once that event was accepted, and
+   * daemon that was reached; `onConnected(answer)` is called once that event was accepted, and
    * `onAnswer(answer, events)` after each report. */
   constructor({
     command,
@@ -225,9 +225,10 @@ export class DaemonClient {
         throw buildUnavailable(ABSENT.includes(error.code) ? GONE : unusable);
       });
     try {
-      await this.#sendRequest(socket, "report", { events: [this.buildHello()] }, HELLO_MS);
+      const hello = { events: [this.buildHello()] };
+      const answer = await this.#sendRequest(socket, "report", hello, HELLO_MS);
       if (this.#closed) throw buildStopped();
-      this.onConnected();
+      this.onConnected(answer);
     } catch (error) {
       socket.destroy();
       throw error;

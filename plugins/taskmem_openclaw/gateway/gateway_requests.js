@@ -10,15 +10,19 @@ export async function request(method, params) {
 export const showLine = (sessionKey, message) =>
   request("chat.inject", { sessionKey, message, label: "taskmem" });
 
-/** Return the gateway's rows of commands that run, or ran, in the background. */
-export async function listCommands(filter) {
+/** Return the gateway's rows of what runs, or ran, in the background, of one kind; the latest
+ * first. */
+export async function listTasks(wanted, filter) {
   const rows = [];
   for (let page = {}; page; page = page.nextCursor && { cursor: page.nextCursor }) {
     page = await request("tasks.list", { ...filter, limit: MOST_LISTED, ...page });
-    rows.push(...page.tasks.filter(({ kind }) => kind === "exec"));
+    rows.push(...page.tasks.filter(({ kind }) => kind === wanted));
   }
   return rows;
 }
+
+/** Return the same of commands. */
+export const listCommands = (filter) => listTasks("exec", filter);
 
 /** Return the gateway's entry of a session; undefined: it has no such session. */
 export function readSession(api, sessionKey) {

@@ -136,7 +136,10 @@ class GatewayPlugin {
       home,
       runCommand: (...given) => this.api.runtime.system.runCommandWithTimeout(...given),
       buildHello: () => this.buildHello(),
-      onConnected: () => this.openServer(),
+      onConnected: (answer) => {
+        this.openServer();
+        this.reports.subAgents.lookUp(answer?.unheard ?? []);
+      },
       onAnswer,
       logger,
     });
@@ -410,7 +413,9 @@ const hooks = {
     return params && params !== event.params ? { params } : undefined;
   },
   after_tool_call: ({ reports }, event, ctx) => reports.reportCallEnd(event, ctx),
-  subagent_spawned: ({ reports }, _, ctx) => reports.recordSpawn(ctx),
+  subagent_spawned: ({ reports }, event, ctx) => reports.recordSpawn(ctx, event),
+  subagent_progress: ({ reports }, { phase, ...event }) =>
+    phase === "ended" ? reports.recordSubAgentEnd(event) : undefined,
   subagent_ended: ({ reports }, event) => reports.recordSubAgentEnd(event),
   cron_reconciled: ({ reports }, { enabled }, { getCron }) =>
     reports.backgroundWork.refreshAutomations(enabled ? getCron?.() : undefined),

@@ -7,6 +7,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { BackgroundWork } from "./background_work.js";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession } from "./gateway_requests.js";
+import { SubAgents } from "./sub_agents.js";
 import { readSent } from "./tool_arguments.js";
 
 const MOST_SESSIONS = 1_000;
@@ -16,6 +17,7 @@ const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const LONGEST_REQUEST = 2_000; // characters of what the user said in a turn
 const LONGEST_WORDS = 16_000; // characters of an agent's last reply
+const LONGEST_END = 1_500; // characters of a sub-agent's last words
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
 const BUDGET_MS = 200; // time limit for the daemon's answer; without it, a tool call is allowed
 const LONGEST_MS = 24 * 3_600_000; // after which a sub-agent whose end no hook told counts as ended
@@ -186,6 +188,14 @@ export class SessionReports {
       onEnded,
       findRoot: (session) => this.findRoot(session),
     });
+    this.subAgents = new SubAgents({
+      api,
+      tell,
+      describeOwner: (session) => this.#describeOwner(this.findRoot(session)),
+      extractText,
+      takeEnd: (text) => takeEnd(text, LONGEST_END),
+      isRunning: (session) => this.#runningSubAgents.has(session),
+    });
   }
 
   /** Return the session for which the work of a session counts: for a sub-agent's, the topmost
@@ -217,21 +227,41 @@ export class SessionReports {
     return request === undefined ? {} : { request };
   }
 
-  recordSpawn({ childSessionKey: child, requesterSessionKey: parent }) {
+  recordSpawn({ childSessionKey: child, requesterSessionKey: parent, runId }, { label } = {}) {
     if (child?.includes(CHILD) && parent) {
       this.#parents.set(child, parent);
       this.#runningSubAgents.set(child, performance.now());
+      this.subAgents.reportStart(child, parent, { label, run: runId });
     }
   }
 
-  /** Note that a sub-agent has ended. */
-  recordSubAgentEnd({ targetSessionKey: child }) {
-    this.#runningSubAgents.delete(child);
+  /** Note that a sub-agent has ended, as one of two hooks tells. */
+  recordSubAgentEnd({ targetSessionKey, childSessionKey = targetSessionKey, ...end }) {
+    this.#runningSubAgents.delete(childSessionKey);
+    if (this.#findParent(childSessionKey))
+      this.subAgents.reportEnd(childSessionKey, { ...end, run: end.runId });
+  }
+
+  /** Report the end of a sub-agent's work with that of its turn, unless it goes on once sub-agents
+   * of its own have ended; then, and of one that fails, a hook tells. */
+  #settleSubAgent(session, run) {
+    const waits = [...this.#runningSubAgents].some(([child]) => this.#isBelow(child, session));
+    if (this.#findParent(session) && !waits && !this.#stopping)
+      this.subAgents.reportEnd(session, { run });
+  }
+
+  /** Return whether a session is a sub-agent of another, or of a sub-agent of that. */
+  #isBelow(session, above) {
+    let parent = this.#findParent(session);
+    for (let level = 0; level < MOST_LEVELS && parent && parent !== above; level++)
+      parent = this.#findParent(parent);
+    return parent === above;
   }
 
   beginStop() {
     this.#stopping = true;
     this.backgroundWork.stop();
+    this.subAgents.stop();
   }
 
   /** Note that a session's user sent a message, perhaps during a turn. For the web chat this hook
@@ -257,25 +287,33 @@ export class SessionReports {
       else turn.unsure = text; // the gateway also writes such a row when it asks a provider again
       if (!turn.begun) turn.begunBy = by; // later rows were written during the turn
     }
-    if (role === "assistant" && text) Object.assign(turn, { said: takeEnd(text), words: text });
+    if (role === "assistant" && text) {
+      Object.assign(turn, { said: takeEnd(text), words: text });
+      if (sessionKey.includes(CHILD)) this.subAgents.recordWords(sessionKey, text);
+    }
     const lines = this.#messages.get(sessionKey) ?? [];
     if (text && lines.at(-1)?.text !== takeBeginning(text))
       lines.push({ role, text: takeBeginning(text) });
     this.#messages.set(sessionKey, lines.slice(-MOST_LINES));
   }
 
-  beginTurn(session) {
+  beginTurn(session, run) {
     this.#budgets.delete(session);
     // ask the gateway again, once a turn
     if (!this.#parents.get(session)) this.#parents.delete(session);
-    if (this.#findParent(session)) this.#runningSubAgents.set(session, performance.now());
+    const parent = this.#findParent(session);
+    if (parent) {
+      this.#runningSubAgents.set(session, performance.now());
+      this.subAgents.reportStart(session, parent, { run });
+    }
     const turn = this.#getTurn(session);
     // earlier calls are not this turn's
     Object.assign(turn, { calls: 0, over: false, begun: true });
     return { ...this.#describeOwner(session), origin: turn.origin };
   }
 
-  endTurn(session) {
+  /** Return what is reported of a turn that ends; `run`: its id, if its work is done with it. */
+  endTurn(session, run) {
     const {
       origin = "other",
       begunBy,
@@ -287,6 +325,7 @@ export class SessionReports {
     } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#runningSubAgents.delete(session);
+    if (run !== undefined) this.#settleSubAgent(session, run);
     return {
       ...this.#describeOwner(session),
       origin,

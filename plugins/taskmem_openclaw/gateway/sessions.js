@@ -283,7 +283,7 @@ export class Sessions {
       this.tell({
         kind: "turn_started",
         run_id: runId,
-        ...this.reports.beginTurn(sessionKey),
+        ...this.reports.beginTurn(sessionKey, runId),
         running: this.running,
       });
     } else if (data.executionSettled) this.#handleEnded(runId, data);
@@ -306,7 +306,7 @@ export class Sessions {
     if (deliveries.length > 0) this.tell({ kind: "answered", session_key: session, deliveries });
   }
 
-  #handleEnded(runId, { phase, error, aborted, errorObservation }) {
+  #handleEnded(runId, { phase, error, aborted, yielded, errorObservation }) {
     const run = this.#runs.get(runId);
     if (!run) return;
     this.#runs.delete(runId);
@@ -330,7 +330,7 @@ export class Sessions {
       };
       this.tell({
         kind: "turn_ended",
-        ...this.reports.endTurn(run.session),
+        ...this.reports.endTurn(run.session, !fault && !aborted && !yielded ? runId : undefined),
         ...(withdrawn && { cut: true }), // nobody stopped it: its task goes on
         ...verdict,
         running: this.running,

@@ -338,6 +338,7 @@ test("the work of a sub-agent counts for the session that spawned it, also of it
     [CHILD, second, third, MAIN, OTHER].map((session) => reports.findRoot(session)),
     [MAIN, MAIN, MAIN, MAIN, OTHER],
   );
+  told.length = 0;
   calling("exec", {}, third);
   called("exec", {}, third);
   assert.deepEqual(

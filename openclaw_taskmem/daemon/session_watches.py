@@ -1,0 +1,39 @@
+"""Watch the sub-agents of hosts for those who wait for their ends, and judge how they stand."""
+
+from __future__ import annotations
+
+from openclaw_taskmem.daemon.commit_watches import CommitSensor, FormJudge
+from openclaw_taskmem.domain.conditions import session_states
+from openclaw_taskmem.domain.conditions.session_states import SessionState
+from openclaw_taskmem.engine import sub_agents
+from openclaw_taskmem.plugin_host.plugin_host import Judges
+from taskmem_hookspecs import Condition, Frame, Target, TargetGone
+
+
+class SessionSensor(CommitSensor):
+    """Implements `Sensor` for sub-agents, and provides their judge."""
+
+    @staticmethod
+    def find_judges(target: Target, condition: Condition) -> Judges:
+        """Return the judge of a condition on a sub-agent, or a refusal."""
+        del target
+        refusal = session_states.refuse_condition(condition)
+        judge = FormJudge(condition, session_states.is_met)
+        return Judges(() if refusal else (judge,), (), refusal)
+
+    def look(self, name: str, start: str | None) -> Frame:
+        """Return how a sub-agent stands; its last words are there once its work has ended."""
+        del start
+        agent = sub_agents.find_sub_agent(self._context(), name)
+        if agent is None:
+            raise TargetGone(f"{name} is no longer known: its work ended long ago.")
+        has_ended = agent.state is not SessionState.RUNNING
+        note = session_states.describe_state(agent)
+        return Frame(
+            seen_at=self.clock.now(),
+            place=f"{agent.state} {agent.changed_at.isoformat()}",
+            states=session_states.list_states(agent),
+            text=agent.words if has_ended else None,
+            note=note,
+            gone=note if has_ended else None,
+        )
