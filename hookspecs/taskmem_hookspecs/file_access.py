@@ -101,6 +101,12 @@ _STEP_MS: Final = 20
 """How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
 _GATHER_MS: Final = 40
 """How long consecutive changes are merged. Milliseconds."""
+_LOCAL: Final = frozenset(
+    ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
+)
+"""File systems that nobody changes but this machine's kernel."""
+_COMPARE_SECONDS: Final = 60.0
+"""How often files are compared with what they were."""
 _NUDGE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 
@@ -108,7 +114,9 @@ _RETRY_SECONDS: Final = 1.0
 class FileChangeNotifier:
     """Calls back when one of the registered files changes; one system watch serves all folders.
 
-    Listeners are told whether a file was removed, or went by another name, meanwhile.
+    Listeners are told whether a file was removed, or went by another name, meanwhile. What the
+    kernel does not tell, as it is written through another name or mapped memory, is found within
+    a minute.
     """
 
     def __init__(self) -> None:
@@ -117,6 +125,11 @@ class FileChangeNotifier:
         self._again: asyncio.Event | None = None
         self._watched: Collection[Path] = ()
         """The folders of which the kernel tells now."""
+        self._local: Collection[Path] = ()
+        """Those of them that nobody changes but this machine's kernel."""
+        self._versions: dict[str, tuple[int, ...]] = {}
+        """The versions of the files at the last comparison."""
+        self._comparing: asyncio.Task[None] | None = None
 
     def listen(self, path: str, listener: Callable[[bool], None]) -> None:
         """Call `listener` when the file at an absolute path changes, appears or disappears."""
@@ -131,16 +144,25 @@ class FileChangeNotifier:
         if self._listeners[path]:
             return
         del self._listeners[path]
+        self._versions.pop(path, None)
         if self._listeners:
             self._start()
-        elif self._task is not None:
+        elif self._task is not None and self._comparing is not None:
+            self._comparing.cancel()
             self._stop()
             task, self._task = self._task, None
             await task
 
-    def tells(self, path: str) -> bool:
-        """Tell whether the kernel tells of changes in the folder of a path now."""
+    def watches(self, path: str) -> bool:
+        """Return whether the kernel tells of changes in the folder of a path now."""
         return Path(path).parent in self._watched
+
+    def tells(self, path: str) -> bool:
+        """Return whether listeners are told of every change, so that no other look is needed.
+
+        That is so where nobody but this machine's kernel changes the folder.
+        """
+        return Path(path).parent in self._local
 
     def renew(self) -> None:
         """Watch the folders that are there now."""
@@ -151,6 +173,7 @@ class FileChangeNotifier:
         self._stop()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
+            self._comparing = asyncio.create_task(self._compare_files())
 
     def _stop(self) -> None:
         if self._again is not None:
@@ -167,6 +190,8 @@ class FileChangeNotifier:
             above = {parent.parent for parent in parents}
             folders = await asyncio.to_thread(_list_watchable, parents | above)
             known = self._listeners.keys() | {*map(str, parents)}
+            self._local = await asyncio.to_thread(_list_local, folders)
+            self._versions |= await self._read_versions(self._listeners.keys() - self._versions)
             # Changes between two watches are missed, so have the listeners look once.
             nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
             try:
@@ -188,13 +213,30 @@ class FileChangeNotifier:
                         if any(c is Change.added and Path(p) in parents for c, p in changes):
                             self._again.set()
             except (OSError, RuntimeError):
-                self._watched = ()  # a folder that went away; looked for again
+                self._watched = self._local = ()  # a folder that went away; looked for again
             finally:
                 nudge.cancel()
             if not self._again.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY_SECONDS):
                         await self._again.wait()
+
+    async def _compare_files(self) -> None:
+        """Notify the listeners of files that differ from what they were a minute ago."""
+        while True:
+            await asyncio.sleep(_COMPARE_SECONDS)
+            self._local = await asyncio.to_thread(_list_local, self._watched)
+            now = await self._read_versions(self._versions)
+            changed = {
+                path for path in self._versions.keys() & now if now[path] != self._versions[path]
+            }
+            self._versions |= {path: now[path] for path in changed}
+            self._notify_listeners(*changed)
+
+    async def _read_versions(self, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """Return the versions of those files whose folders tell of every change."""
+        told = [path for path in paths if self.tells(path)]
+        return await asyncio.to_thread(_read_versions, told)
 
     def _notify_listeners(self, *paths: str, was_removed: bool = False) -> None:
         for path in paths:
@@ -205,6 +247,33 @@ class FileChangeNotifier:
 def _list_watchable(folders: Iterable[Path]) -> list[Path]:
     """Return the folders that are there and may be watched; another would end the whole watch."""
     return sorted(each for each in folders if os.access(each, os.R_OK | os.X_OK) and each.is_dir())
+
+
+def _list_local(folders: Iterable[Path]) -> frozenset[Path]:
+    """Return the folders on file systems that nobody changes but this machine's kernel."""
+    import psutil
+
+    mounts = dict[str, str]()
+    with contextlib.suppress(OSError, psutil.Error):
+        mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+
+    def find_type(folder: Path) -> str | None:
+        parents = (resolved := Path(resolve_links(str(folder))), *resolved.parents)
+        return next((mounts[str(each)] for each in parents if str(each) in mounts), None)
+
+    return frozenset(each for each in folders if find_type(each) in _LOCAL)
+
+
+def _read_versions(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return by path what differs once a file was changed or replaced; empty: none is there."""
+    versions = dict[str, tuple[int, ...]]()
+    for path in paths:
+        versions[path] = ()
+        with contextlib.suppress(OSError):
+            found = Path(path).stat()
+            times = found.st_mtime_ns, found.st_ctime_ns
+            versions[path] = (found.st_dev, found.st_ino, found.st_size, *times)
+    return versions
 
 
 def _is_known(known: Collection[str], _change: object, path: str) -> bool:

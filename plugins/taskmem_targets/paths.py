@@ -12,8 +12,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import psutil
-
 from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetGone, TargetNotFound
 from taskmem_hookspecs.conditions import State
 from taskmem_hookspecs.file_access import (
@@ -22,7 +20,6 @@ from taskmem_hookspecs.file_access import (
     read_handle_path,
     require_viewable,
 )
-from taskmem_hookspecs.paths import resolve_links
 from taskmem_targets.facts import SIZE
 
 _LOOK_SECONDS: Final = 5.0
@@ -31,12 +28,8 @@ _MOST_LOOKS: Final = 32
 """How many looks may hang before those of all paths do."""
 _ABSENT: Final = "-"
 """Place of a path that is not there."""
-_REST_SECONDS: Final = 60.0
-"""Period of the looks where the kernel tells of every change but those through another name."""
-_LOCAL: Final = frozenset(
-    ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
-)
-"""File systems that nobody changes but this machine's kernel."""
+_REST_SECONDS: Final = 3600.0
+"""Period of the looks where every change is told."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
 
@@ -57,8 +50,10 @@ class _Look(NamedTuple):
 
     found: _Found | None
     """None: nothing is there."""
-    is_told: bool
-    """True if its folder tells of each change: of a file that is no link, on this machine."""
+    is_plain: bool
+    """True if its folder tells what becomes of it: it is neither a link nor a folder."""
+    has_folder: bool
+    """True if its folder may be read, and so be watched."""
 
 
 class PathSensor:
@@ -96,7 +91,7 @@ class PathWatch:
         self._looks = looks
         self._look: asyncio.Future[_Look] | None = None
         """The last look, if it hangs."""
-        self._is_told = False
+        self._is_plain = False
         """As in the last look."""
         self._changed = asyncio.Event()
         self._changes = changes
@@ -124,7 +119,7 @@ class PathWatch:
     @property
     def rest_seconds(self) -> float:
         """Return for how long it need not be looked at."""
-        is_told = self._is_told and self._changes.tells(self._path)
+        is_told = self._is_plain and self._changes.tells(self._path)
         return _REST_SECONDS if is_told else 0.0
 
     async def here(self) -> Frame:
@@ -185,8 +180,8 @@ class PathWatch:
             self._look = _run_in_thread(self._looks, lambda: _find(self._path, self._within))
         async with asyncio.timeout(_LOOK_SECONDS):
             look = await asyncio.shield(self._look)
-        self._is_told = look.is_told
-        if look.is_told and not self._changes.tells(self._path):
+        self._is_plain = look.is_plain
+        if look.has_folder and not self._changes.watches(self._path):
             self._changes.renew()  # its folder is new
         return look.found
 
@@ -242,11 +237,12 @@ def _find(path: str, within: tuple[str, ...] | None) -> _Look:
         OSError: It cannot be looked at.
     """
     end = require_viewable(path, within)
-    is_told = not os.path.islink(path) and _is_told_of(os.path.dirname(path))
+    is_link = os.path.islink(path)
+    has_folder = os.access(os.path.dirname(path), os.R_OK | os.X_OK)
     try:
         handle = os.open(end, _HANDLE_FLAGS)
     except (FileNotFoundError, NotADirectoryError):
-        return _Look(found=None, is_told=is_told)
+        return _Look(found=None, is_plain=not is_link, has_folder=has_folder)
     try:
         # A folder of its path may have become a link since.
         if (name := read_handle_path(handle)) is not None:
@@ -264,7 +260,7 @@ def _find(path: str, within: tuple[str, ...] | None) -> _Look:
         changed_at=datetime.fromtimestamp(info.st_ctime, UTC),
         is_folder=is_folder,
     )
-    return _Look(found=found, is_told=is_told and not is_folder)
+    return _Look(found=found, is_plain=not (is_link or is_folder), has_folder=has_folder)
 
 
 def _count_names(folder: str) -> int | None:
@@ -273,14 +269,3 @@ def _count_names(folder: str) -> int | None:
         return len(os.listdir(folder))
     except PermissionError:
         return None
-
-
-def _is_told_of(folder: str) -> bool:
-    """Tell whether the kernel tells of each change in a folder, which only this machine changes."""
-    if not os.access(folder, os.R_OK | os.X_OK):
-        return False
-    name = resolve_links(folder)
-    mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
-    while name not in mounts and name != "/":
-        name = os.path.dirname(name)
-    return mounts.get(name) in _LOCAL

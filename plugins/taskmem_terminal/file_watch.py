@@ -98,6 +98,8 @@ def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | N
 
 BACK_SECONDS: Final = 1.0
 """How long a file may be missing before it is told. Seconds."""
+_REST_SECONDS: Final = 3600.0
+"""Period of the looks where every change is told."""
 _MOST_OPEN_FILES: Final = 4
 """How many files stay open: the current one, and older ones that are still written."""
 _MOST_NAMES: Final = 5
@@ -133,6 +135,10 @@ class _OpenFile:
     @property
     def has_name(self) -> bool:
         return os.fstat(self.handle).st_nlink > 0
+
+    @property
+    def has_one_name(self) -> bool:
+        return os.fstat(self.handle).st_nlink == 1
 
     def read(self, at: int, size: int) -> bytes:
         return os.pread(self.handle, size, at) if size > 0 else b""
@@ -236,9 +242,22 @@ class FileWatch:
         except OSError as error:
             raise TargetNotFound(_describe_missing_file(self._path, within, error)) from error
         self._folders = folders
-        self._watched_paths = {str(self._path), os.path.realpath(self._path)}
+        real = os.path.realpath(self._path)
+        self._is_link = real != str(self._path)
+        self._watched_paths = {str(self._path), real}
         for path in self._watched_paths:
             folders.listen(path, self._note_change)
+
+    @property
+    def rest_seconds(self) -> float:
+        """Return for how long it need not be looked at.
+
+        Nothing tells of a file that went by the path before, and may still be written, nor at
+        once of what is written through another name.
+        """
+        is_alone = len(self._open_files) == 1 and self._missing_since is None
+        is_told = not self._is_link and self._folders.tells(str(self._path))
+        return _REST_SECONDS if is_alone and is_told and self._current.has_one_name else 0.0
 
     async def here(self) -> Frame:
         """Look at the file's end, where a new wait begins.

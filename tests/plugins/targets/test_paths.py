@@ -85,14 +85,56 @@ def rule(sentence: str, frame: Frame) -> tuple[str, float | None]:
     return ruling.met, ruling.look_again_seconds
 
 
-def test_its_folder_tells_of_a_plain_file_alone(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("name", "local", "rests"),
+    [
+        ("file", file_access._LOCAL, True),
+        ("missing", file_access._LOCAL, True),
+        ("folder", file_access._LOCAL, False),
+        ("link", file_access._LOCAL, False),
+        ("dead", file_access._LOCAL, False),
+        ("no-folder/file", file_access._LOCAL, False),
+        ("file", (), False),
+    ],
+)
+def test_only_a_plain_file_of_this_machine_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, local: object, *, rests: bool
+):
+    monkeypatch.setattr(file_access, "_LOCAL", local)
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "file")
     (tmp_path / "dead").symlink_to(tmp_path / "missing")
-    names = ("file", "missing", "folder", "link", "dead", "no-folder/file")
-    told = [name for name in names if paths._find(str(tmp_path / name), None).is_told]
-    assert told == ["file", "missing"]
+
+    async def run() -> float:
+        watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path / name)))
+        await asyncio.wait_for(watch.wait_for_change(), 10)  # of the watch that begins
+        seconds = watch.rest_seconds
+        await watch.close()
+        return seconds
+
+    assert (asyncio.run(run()) > 0) is rests
+
+
+def test_a_write_through_another_name_is_found_by_comparing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(file_access, "_COMPARE_SECONDS", 0.05)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "there" / "other").hardlink_to(tmp_path / "file")
+
+    async def run() -> None:
+        watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path / "file")))
+        here = (await watch.here()).place
+        for text in ("begun", "done"):
+            (tmp_path / "there" / "other").write_text(text)
+            while (await watch.look(here, here)).place == here:
+                await asyncio.wait_for(watch.wait_for_change(), 10)
+            here = await watch.end()
+        await watch.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("is_made", [False, True])

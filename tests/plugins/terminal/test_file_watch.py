@@ -178,6 +178,30 @@ async def test_a_writer_that_goes_on_in_the_rotated_file_is_read(log):
     assert "late in the old" in watcher.seen
 
 
+def put_link(log):
+    real = log.rename(log.with_name("real.log"))
+    log.symlink_to(real)
+
+
+def add_name(log):
+    log.with_name("other.log").hardlink_to(log)
+
+
+@pytest.mark.parametrize(("change", "rests"), [(None, True), (put_link, False), (add_name, False)])
+async def test_only_a_file_of_whose_changes_the_kernel_tells_rests(log, change, rests):
+    if change:
+        change(log)
+    async with watch_terminal(f"file:{log}") as watcher:
+        await watcher.watch.wait_for_change()  # the kernel tells from now on
+        await watcher.look()
+        assert (watcher.watch.rest_seconds > 0) is rests
+        old = log.rename(log.with_suffix(".1"))
+        log.write_text("first of the new\n")
+        await watcher.until_seen("first of the new")
+        assert old.exists()
+        assert watcher.watch.rest_seconds == 0  # the old one may still be written
+
+
 @pytest.mark.parametrize("form", ["app.log.{}", "app.{}.log", "app-2026-11-0{}.log"])
 async def test_all_that_were_rotated_while_no_daemon_ran_are_read(log, form):
     names = [log, *(log.with_name(form.format(number)) for number in (1, 2))]
