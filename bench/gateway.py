@@ -1,20 +1,24 @@
-"""The plug-in in the real gateway: how soon, how light, and how soon the gateway stops."""
+"""The plug-in in the real gateway: how soon, how light, how it stops, and what it loses."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -26,6 +30,7 @@ from figures import Figure, amount, count_of, millis, percentile, ratio, sample_
 from websockets.exceptions import ConnectionClosed
 
 from openclaw_taskmem.cli.client import LinkError, connect
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import find_home
 from tests.e2e import phone as channel
 from tests.e2e.gateway import MAIN_SESSION, Gateway
@@ -35,7 +40,9 @@ from tests.e2e.phone import Phone
 from tests.e2e.room import Room, until
 from tests.e2e.rpc import Rpc
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
+from tests.e2e.shared_house import session_of
 from tests.e2e.taskmem import PLUGIN, Taskmem, plugins
+from tests.support import daemons
 
 SESSIONS, ROUNDS = 25, 4
 """Wakes that are measured: a session takes four a minute."""
@@ -540,3 +547,165 @@ def stop_gateway() -> Iterator[Figure]:
     yield count_of("stops slower than without us by more than 1 s", late, len(done))
     yield millis("SIGTERM to the gateway's end, with us", [each.ours for each in done])
     yield millis("the same without us", [each.theirs for each in done])
+
+
+# --- sub-agents ----------------------------------------------------------------------------
+
+
+CUT_ROUNDS = int(os.environ.get("TASKMEM_BENCH_ROUNDS", "20"))
+CALM, HELD = 2, 3
+"""Sub-agents of a round that end while the gateway lives, and that work when it is cut."""
+CUTS = ("kill", "kill with the daemon", "kill", "kill with the daemon", "stop")
+STOP_SECONDS = 10
+"""Seconds after which a gateway that stops is killed: it waits long for what it owes its agents."""
+TOLD_WITHIN = 180.0
+"""Seconds after the start in which the ends must be told."""
+TASK = re.compile(r"\[Subagent Task\]\s+Read (\S+?)\.\s")
+
+
+class SpawningModel:
+    """Parents spawn a sub-agent each and wait for its end; a sub-agent reads from its pipe."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ended: dict[str, float] = {}
+        """By label: when a sub-agent said its last words."""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """Play a parent or a sub-agent, as the session says."""
+        session, done = session_of(request) or "", len(request.turn.results)
+        label = session.rpartition(":")[2].removeprefix("parent_")
+        if ":subagent:" in session:
+            pipe = TASK.findall("\n".join(map(text_of, request.messages)))[-1]
+            if not done:
+                return [Call("exec", {"command": f"cat {pipe}", "yieldMs": 120_000})]
+            self.ended[Path(pipe).name] = time.time()
+            return f"It was read: {Path(pipe).name}."
+        if "Please spawn it." not in request.turn.text or done > 1:
+            return "That is heard."
+        if not done:
+            given = {"task": f"Read {self.folder / label}.", "label": label}
+            return [Call("tool_call", {"id": "sessions_spawn", "args": given})]
+        wait = {"target": f"session:{label}", "wake_when": "it ends", "timeout": 36_000}
+        return [Call("smart_wait", wait)]
+
+
+@dataclass
+class CutRound:
+    """Sub-agents that work, of which some are cut with their gateway."""
+
+    house: House
+    model: SpawningModel
+    labels: list[str]
+    pipes: dict[str, int] = field(default_factory=dict)
+    waits: dict[str, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Spawn all, and wait until each works and is waited for."""
+        for label in self.labels:
+            os.mkfifo(self.model.folder / label)
+        with ThreadPoolExecutor(len(self.labels)) as pool:
+            sessions = [f"agent:main:parent_{label}" for label in self.labels]
+            list(pool.map(partial(self.house.gateway.turn, "Please spawn it."), sessions))
+        for label in self.labels:
+            self.pipes[label] = until(partial(self._find_reader, label), f"{label} works")
+        for session, wait_id in self._ask("SELECT session_key, wait_id FROM waits"):
+            self.waits[session.partition("parent_")[2]] = wait_id
+
+    def release(self, label: str) -> None:
+        """Let a sub-agent read on, so that it ends."""
+        os.close(self.pipes.pop(label))
+
+    def read_end(self, label: str) -> str | None:
+        """Return what the wait for a sub-agent has seen at its end; None: it has not ended."""
+        row = "SELECT last_observation FROM waits WHERE wait_id = ? AND status <> 'watching'"
+        return next((seen for (seen,) in self._ask(row, self.waits[label])), None)
+
+    def list_wakes(self, label: str) -> list[float]:
+        """Return when each wake of a wait was owed."""
+        row = "SELECT created_at FROM wakes WHERE wait_id = ?"
+        found = self._ask(row, self.waits[label])
+        return [datetime.fromisoformat(made).timestamp() for (made,) in found]
+
+    def wait_for_ends(self, labels: Sequence[str]) -> list[str]:
+        """Return those whose ends are not told in time."""
+        with suppress(AssertionError):
+            until(lambda: all(map(self.read_end, labels)), "all ends are told", TOLD_WITHIN)
+        return [label for label in labels if self.read_end(label) is None]
+
+    def _find_reader(self, label: str) -> int | None:
+        with suppress(OSError):  # nobody reads yet
+            return os.open(self.model.folder / label, os.O_WRONLY | os.O_NONBLOCK)
+        return None
+
+    def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return daemons.rows(find_home(self.house.taskmem.environment), query, *values)
+
+
+def cut_gateway(made: CutRound, how: str, rng: random.Random) -> None:
+    """End a gateway while sub-agents work, the first of which is just about to end; start it."""
+    gateway, home = made.house.gateway, find_home(made.house.taskmem.environment)
+    first, second, *_ = [*made.pipes]
+    made.release(first)
+    time.sleep(rng.uniform(0, 1))
+    if how == "stop":
+        gateway.tell_to_stop()
+        for label in [*made.pipes]:
+            made.release(label)
+        with suppress(AssertionError):
+            gateway.ends(STOP_SECONDS)
+    else:
+        holder = find_holder(home.lock)
+        if how != "kill" and holder is not None and holder.pid is not None:
+            os.kill(holder.pid, signal.SIGKILL)
+        gateway.kill()
+        made.release(second)
+    gateway.start()
+
+
+def end_sub_agents() -> Iterator[Figure | str]:
+    """Kill and stop a gateway while sub-agents work: each end is told once, and how soon."""
+    rng = random.Random(SEED)  # noqa: S311 - a repeatable order
+    soon: list[float] = []
+    cut: list[float] = []
+    lost: list[str] = []
+    doubled: list[str] = []
+    early: list[str] = []
+    words: list[str] = []
+    with open_house(plugin=PLUGIN) as (house, model):
+        model.most = 1_000_000
+        script = model.decide = SpawningModel(house.folder / "pipes")
+        script.folder.mkdir()
+        for number in range(CUT_ROUNDS):
+            made = CutRound(house, script, [f"{number}_{n}" for n in range(CALM + HELD)])
+            made.begin()
+            calm, held = made.labels[:CALM], made.labels[CALM:]
+            for label in calm:
+                made.release(label)
+            lost += made.wait_for_ends(calm)
+            soon += [made.list_wakes(e)[0] - script.ended[e] for e in calm if e not in lost]
+            early += [label for label in held if made.read_end(label)]
+            how = CUTS[number % len(CUTS)]
+            cut_gateway(made, how, rng)
+            began = time.monotonic()
+            missing = made.wait_for_ends(held)
+            lost += missing
+            cut.append(time.monotonic() - began)
+            early += [e for e in made.pipes if "has ended." in (made.read_end(e) or "")]
+            doubled += [label for label in made.labels if len(made.list_wakes(label)) > 1]
+            ends = {label: made.read_end(label) or "" for label in made.labels}
+            words += [
+                e for e in made.labels if "has ended." in ends[e] and f": {e}." not in ends[e]
+            ]
+            print(f"{number} {how}: {missing or 'all told'}", file=sys.stderr, flush=True)
+            for label in [*made.pipes]:
+                made.release(label)
+    total = CUT_ROUNDS * (CALM + HELD)
+    yield count_of(
+        f"ends of sub-agents lost, over {CUT_ROUNDS} ends of the gateway", len(lost), total
+    )
+    yield count_of("the same, told twice", len(doubled), total)
+    yield count_of("the same, told early", len(early), total)
+    yield count_of("the same, without their last words", len(words), total)
+    yield amount("last words said to the wake owed", soon, "s", 1)
+    yield amount("the gateway is ready again until all cut ends are told", cut, "s")

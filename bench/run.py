@@ -22,7 +22,14 @@ from daemon_costs import (
     start_uncached,
 )
 from figures import Figure, format_header, format_row
-from gateway import call_checkpoints, first_token, stop_gateway, turn_weight, wake_acceptance
+from gateway import (
+    call_checkpoints,
+    end_sub_agents,
+    first_token,
+    stop_gateway,
+    turn_weight,
+    wake_acceptance,
+)
 from homes import find_disk
 from hosts import judge_endings, wake_hosts, wake_idle_sessions
 from killed_hosts import kill_hosts
@@ -99,6 +106,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         turn_weight,
         first_token,
         stop_gateway,
+        end_sub_agents,
         call_checkpoints,
         tell_notices,
         wake_hosts,
@@ -121,6 +129,7 @@ ONLY_WHEN_ASKED = tuple(
         kill_hosts,
         judge_endings,
         stop_gateway,
+        end_sub_agents,
         tell_presence,
         compare_peers,
         soak_gateway,

@@ -28,6 +28,7 @@ from openclaw_taskmem.engine import (
     retention,
     run_recovery,
     stuck,
+    sub_agents,
     waits,
     wakes,
 )
@@ -494,6 +495,7 @@ class BackgroundLoops:
         if now >= self._drop_days_at:
             self._drop_days_at = now + DROP_SECONDS
             await self._try_to_drop(run_recovery.drop_old_checkpoints)
+            await self._try_to_drop(sub_agents.forget_old)
         if now >= self._drop_ended_at:
             self._drop_ended_at = now + DROP_SECONDS
             if await self._try_to_drop(retention.drop_ended):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -17,7 +18,7 @@ from openclaw_taskmem.domain.conditions.session_states import (
     SubAgent,
     WorkEnd,
 )
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Change
 
@@ -91,6 +92,17 @@ def name_sub_agent(context: Context, name: str, caller: Caller) -> str:
     return session_states.find_sub_agent(visible, name, silent_host=silent_host).key
 
 
+def forget_old(context: Context) -> None:
+    """Forget sub-agents whose work ended long ago, and with them their last words."""
+    before = context.clock.now() - timedelta(days=context.policies.runs.checkpoint_days)
+
+    def forget(known: list[SubAgent], _: datetime) -> Decision[None]:
+        kept = session_states.drop_older(known, before)
+        return _write(context, kept) if kept != known else Change(), None
+
+    context.update(SUB_AGENTS_BOOKMARK, partial(list_sub_agents, context), forget)
+
+
 def _update(
     context: Context,
     report: ReportContext,
@@ -98,12 +110,20 @@ def _update(
     decide: Callable[[SubAgent | None, datetime], SubAgent | None],
 ) -> None:
     """Decide about one sub-agent, and commit it with the place of the report."""
-    agents = {each.key: each for each in list_sub_agents(context)}
-    known, now = agents.get(key), context.clock.now()
-    after = decide(known, now)
-    if after is None or after == known:
-        return
-    kept = session_states.keep_latest({**agents, key: after}.values())
-    mark = context.store.make_bookmark(SUB_AGENTS_BOOKMARK, _ROWS.dump_json(kept).decode())
-    change = report.add_cursor(context, Change())
-    context.commit(change.model_copy(update={"bookmarks": (*change.bookmarks, mark)}))
+
+    def note(known: list[SubAgent], now: datetime) -> Decision[None]:
+        agents = {each.key: each for each in known}
+        after = decide(agents.get(key), now)
+        if after is None or after == agents.get(key):
+            return Change(), None
+        kept = session_states.keep_latest({**agents, key: after}.values())
+        place = report.add_cursor(context, Change()).bookmarks
+        change = _write(context, kept)
+        return change.model_copy(update={"bookmarks": (*place, *change.bookmarks)}), None
+
+    context.update(SUB_AGENTS_BOOKMARK, partial(list_sub_agents, context), note)
+
+
+def _write(context: Context, agents: list[SubAgent]) -> Change:
+    text = _ROWS.dump_json(agents).decode()
+    return Change(bookmarks=(context.store.make_bookmark(SUB_AGENTS_BOOKMARK, text),))

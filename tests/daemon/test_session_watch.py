@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.session_states import MOST_ENDED
 from openclaw_taskmem.domain.conditions.verdicts import SESSION_FORMS
+from openclaw_taskmem.engine import sub_agents
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import (
     ConditionUnclear,
@@ -214,6 +215,22 @@ async def test_one_that_many_others_have_followed_is_gone() -> None:
         assert room.row(wait_id).status is WaitStatus.WATCHING
         end(room.world)
         assert (await room.wait_for_end(wait_id)).status is WaitStatus.ERROR
+
+
+def test_old_ends_are_forgotten_with_their_words() -> None:
+    world = World(store := MemoryStore())
+    begin(world)
+    begin(world, child="agent:main:subagent:2")
+    end(world)
+    sub_agents.forget_old(world.context)
+    assert len(sub_agents.list_sub_agents(world.context)) == 2
+    world.clock.tick(8 * 86_400)
+
+    sub_agents.forget_old(world.context)
+
+    [left] = sub_agents.list_sub_agents(world.context)
+    assert left.key == "agent:main:subagent:2"
+    assert WORDS not in str(vars(store))
 
 
 @pytest.mark.parametrize(

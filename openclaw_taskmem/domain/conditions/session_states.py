@@ -134,6 +134,11 @@ def keep_latest(agents: Iterable[SubAgent]) -> list[SubAgent]:
     return [each for each in ordered if each.key in kept]
 
 
+def drop_older(agents: Iterable[SubAgent], before: Instant) -> list[SubAgent]:
+    """Return the sub-agents without those whose work ended before an instant."""
+    return [e for e in agents if e.state is SessionState.RUNNING or e.changed_at >= before]
+
+
 # --- who may wait ------------------------------------------------------------------------------
 
 

@@ -58,9 +58,9 @@ export class SubAgents {
 
   /** Report how a sub-agent's work has ended, once for each run; `words`: its last ones. */
   reportEnd(child, { run, outcome = "ok", error, words = this.#words.get(child) ?? "" }) {
+    this.#unheard.delete(child);
     if (run !== undefined && this.#toldRuns.has(run)) return;
     if (run !== undefined) this.#toldRuns.set(run, true);
-    this.#unheard.delete(child);
     const why = outcome === "ok" ? undefined : (error ?? this.#readError(child));
     this.tell({
       kind: "sub_agent_ended",
@@ -118,7 +118,8 @@ export class SubAgents {
     const row = rows.find(({ childSessionKey }) => childSessionKey === child);
     const entry = readSession(this.api, child);
     const outcome = OUTCOMES.get(row?.status ?? entry?.status);
-    if (outcome) return { outcome, error: row?.error, words: row?.progressSummary };
+    if (outcome)
+      return { run: row?.runId, outcome, error: row?.error, words: row?.progressSummary };
     return row || this.#isStarting ? undefined : { outcome: "lost" };
   }
 

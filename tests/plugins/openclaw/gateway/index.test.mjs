@@ -263,6 +263,59 @@ test("a session's turn that ends while a sub-agent runs says so, until that has 
   assert.equal(await children("r2"), 0);
 });
 
+test("either hook tells how a sub-agent has ended, but not that it has begun", async (t) => {
+  const house = await at_home(t);
+  const [child, second] = ["agent:main:subagent:1", "agent:main:subagent:2"];
+  for (const childSessionKey of [child, second])
+    house.hooks.subagent_spawned({}, { childSessionKey, requesterSessionKey: MAIN });
+  const ended = () => house.there.events().filter(({ kind }) => kind === "sub_agent_ended");
+  house.hooks.subagent_progress({ phase: "started", childSessionKey: child, runId: "r1" });
+  house.hooks.subagent_progress({
+    phase: "ended",
+    childSessionKey: child,
+    runId: "r1",
+    outcome: "error",
+  });
+  house.hooks.subagent_ended({ targetSessionKey: second, runId: "r2", outcome: "killed" });
+  await house.there.until(() => ended().length === 2);
+  assert.deepEqual(
+    ended().map((event) => [event.child, event.outcome]),
+    [
+      [child, "error"],
+      [second, "killed"],
+    ],
+  );
+});
+
+for (const [how, data, told] of [
+  ["ends", {}, true],
+  ["waits for its own sub-agents", { yielded: true }, false],
+  ["is stopped", { aborted: true }, false],
+  ["fails", { phase: "error", error: "no model answers" }, false],
+])
+  test(`a sub-agent whose turn ${how} has ${told ? "" : "not "}ended with it`, async (t) => {
+    const house = await at_home(t);
+    const child = "agent:main:subagent:1";
+    house.sessions.set(child, { pluginNextTurnInjections: { taskmem: [] } });
+    house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
+    house.begin("r1", child);
+    house.end("r1", data);
+    const kinds = () => house.there.events().map(({ kind }) => kind);
+    await house.there.until(() => kinds().includes("turn_ended"));
+    assert.equal(kinds().includes("sub_agent_ended"), told);
+  });
+
+test("sub-agents whose ends the daemon has missed are looked up once it is reached", async (t) => {
+  const child = "agent:main:subagent:1";
+  sdk.callGatewayTool = async () => ({
+    tasks: [{ kind: "subagent", childSessionKey: child, status: "timed_out" }],
+  });
+  const house = await at_home(t, { says: { report: { unheard: [child] } } });
+  const find = () => house.there.events().find(({ kind }) => kind === "sub_agent_ended");
+  await house.there.until(find);
+  assert.deepEqual([find().child, find().outcome], [child, "timeout"]);
+});
+
 test("a sub-agent's call of a tool is made in the name of the session and the agent that spawned it", async (t) => {
   const house = await at_home(t);
   const child = "agent:coder:subagent:1";

@@ -145,6 +145,20 @@ function move(row) {
   sdk.callGatewayTool = async () => ({ tasks: [others, ...rows] });
 }
 
+test("what was looked up is not told again by the hook of the same work", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  move({ status: "completed", runId: "r1", progressSummary: "It simmers." });
+  house.sessions.set(CHILD, { spawnedBy: MAIN });
+  reports.subAgents.lookUp([CHILD]);
+  t.mock.timers.tick(1);
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+  reports.recordSubAgentEnd({ targetSessionKey: CHILD, runId: "r1", outcome: "ok" });
+  assert.deepEqual(
+    ends().map(({ words }) => words),
+    ["It simmers."],
+  );
+});
+
 test("what runs here, or may still be recovered, is not told as over", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   move({ status: "running" });
@@ -160,8 +174,8 @@ test("what runs here, or may still be recovered, is not told as over", async (t)
   move({ status: "failed" });
   await look();
   assert.deepEqual(ends(), []);
-  reports.subAgents.lookUp([SECOND]);
   reports.subAgents.stop();
+  reports.subAgents.lookUp([SECOND]);
   await look();
   assert.deepEqual(ends(), []);
 });
