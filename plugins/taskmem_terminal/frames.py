@@ -151,6 +151,12 @@ def remove_typed_lines(screen: str) -> str:
     return "\n".join("" if detector.is_typed(line.encode(), [line]) else line for line in lines)
 
 
+def is_bare_prompt(line: str) -> bool:
+    """Return whether a line would look typed once something was typed after it."""
+    detector = TypedLineDetector(TypingState.NOTHING, interactive=True)
+    return not detector.is_typed(b"", [line]) and detector.is_typed(b"", [f"{line.rstrip()} x"])
+
+
 def _has_visible_text(part: bytes) -> bool:
     return any(line for lines in render_lines([part]) for line in lines)
 

@@ -18,6 +18,7 @@ from hashlib import blake2s
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import TargetNotFound
+from taskmem_terminal.frames import is_bare_prompt
 from taskmem_terminal.recording import SHELL_CARRIERS, SHELLS
 from taskmem_terminal.render import mask_strings, render_lines
 
@@ -364,9 +365,12 @@ class Scrollback:
         """Return bytes that would show these lines."""
         if not self.lines:
             return b""
+        pane = self._pane
+        row = pane.history + pane.row - self._rows[-1]
+        after = row * pane.columns + pane.column - _count_columns(self.lines[-1])
         # The cursor may be before or after the end of its line.
-        at = f"\r\x1b[{self._pane.column}C".encode() if self._pane.column else b"\r"
-        return b"\r\n".join(self.lines) + at
+        at = f"\r\x1b[{pane.column}C".encode() if pane.column else b"\r"
+        return b"\r\n".join(self.lines) + (at if after < 0 else b" " * after)
 
     def find_position(self, mark: CursorPosition) -> tuple[int, int]:
         """Return line and offset where the output after a mark begins.
@@ -427,6 +431,8 @@ _KEPT_BYTES: Final = 4 << 20
 _SHOWN_BYTES: Final = 16_384
 _UNSEEN_BYTES: Final = 256
 """How far in front of a line's text its escape sequences may begin. Bytes."""
+_LONGEST_PROMPT: Final = 256
+"""Maximum size of a line that is taken for a prompt. Bytes."""
 _EDITOR: Final = re.compile(rb"\x1b\[\?2004([hl])")
 """A line editor begins or ends to read: it wants pasted text in brackets, or no more."""
 
@@ -456,18 +462,17 @@ class PaneBuffer:
         """
         begin = self.end
         self._data += data
-        for found in _EDITOR.finditer(data):
-            if found[1] == b"l":
-                self._run_began = begin + found.end()
-            elif self._run_began is not None:
-                self._note_untyped(self._run_began, begin + found.start())
-                self._run_began = None
+        self._heed_editor(begin, data)
         before, now = can_be_typed
-        if self._run_began is not None and not now:
-            self._note_untyped(self._run_began, self.end)
+        end = self._find_prompt()
+        if self._run_began is not None:
+            if not now:
+                self._note_untyped(self._run_began, end)
+            if end < self.end:
+                self._run_began = self.end
         if not before:
             # Of what ended meanwhile, the last line may be a prompt.
-            self._note_untyped(begin, begin + data.rfind(b"\n") + 1 if now else self.end)
+            self._note_untyped(begin, begin + data.rfind(b"\n") + 1 if now else end)
         if len(self._data) > 2 * _KEPT_BYTES:
             lost = len(self._data) - _KEPT_BYTES
             del self._data[:lost]
@@ -493,6 +498,24 @@ class PaneBuffer:
     def forget_run(self) -> None:
         """Forget where the last command began: somebody can type while it runs."""
         self._run_began = None
+
+    def _heed_editor(self, begin: int, data: bytes) -> None:
+        for found in _EDITOR.finditer(data):
+            if found[1] == b"l":
+                self._run_began = begin + found.end()
+            elif self._run_began is not None:
+                self._note_untyped(self._run_began, begin + found.start())
+                self._run_began = None
+
+    def _find_prompt(self) -> int:
+        """Return where the last line begins, if it looks like a prompt; otherwise the end.
+
+        A program may begin to read after it has shown its prompt, and what is typed there may come
+        when it has been read. So two looks at which nobody read do not tell who wrote the line.
+        """
+        last = bytes(self._data[-_LONGEST_PROMPT:]).rpartition(b"\n")[2]
+        shown = render_lines([mask_strings(last)])[0] if last else ()
+        return self.end - len(last) if any(map(is_bare_prompt, shown)) else self.end
 
     def _note_untyped(self, begin: int, end: int) -> None:
         if begin >= end:

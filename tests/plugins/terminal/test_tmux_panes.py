@@ -88,6 +88,10 @@ EDIT, RUN = b"\x1b[?2004h", b"\x1b[?2004l\r"
     [
         ([(b"a\r\n", (False, False)), (b"b", (False, False))], [b"a", b"b"]),
         ([(b"a\r\n> ", (False, True)), (b"x\r\n", (True, False))], [b"a"]),
+        ([(b"a\r\n> ", (False, False)), (b"x\r\n", (False, False))], [b"a"]),
+        ([(b"> x", (False, False)), (b"y\r\n", (False, False))], [b"> xy"]),
+        ([(RUN + b"a\r\n(gdb) ", (True, False)), (b"x\r\n", (True, False))], [b"a"]),
+        ([(RUN + b"a\r\n+ ", (True, True)), (b"x\r\n", (True, False))], []),
         ([(b"> x\r\n" + RUN + b"a\r\n", (True, False))], [b"a"]),
         ([(b"> x\r\n" + RUN, (True, True)), (b"a\r\n" + EDIT, (True, True))], [b"a"]),
         ([(b"> x\r\n", (True, True)), (b"a\r\n", (True, False))], []),

@@ -149,6 +149,24 @@ async def test_what_is_typed_at_any_prompt_is_an_echo(tmux, shell):
                 assert (await judge.rule(await watcher.look())).met is Met.NO
 
 
+async def test_what_is_typed_before_it_is_read_is_an_echo(tmux, tmp_path):
+    os.mkfifo(tmp_path / "go")
+    asking = "; ".join(f"printf '{name}> '; cat go; read x" for name in "abc")
+    tmux("new-session", "-d", "-s", "work", "-c", str(tmp_path), f'sh -c "{asking}"')
+    tmux.wait_until_shown("work", "a>")
+    async with watch_terminal("tmux:work") as watcher:
+        judge = TerminalRuleJudge(parse_condition("/BUILD DONE/ appears"), "tmux:work")
+        typing = watcher.watch._typing
+        for name in "abc":
+            await asyncio.to_thread(tmux.wait_until_shown, "work", f"{name}>")
+            await asyncio.to_thread(until, lambda: not typing.is_possible, "nobody can type")
+            tmux.type("work", f"true 'BUILD DONE' {name}")
+            while f"{name}\n" not in watcher.seen:
+                await watcher.watch.wait_for_change()
+                assert (await judge.rule(await watcher.look())).met is Met.NO
+            (tmp_path / "go").write_text("")
+
+
 @pytest.mark.parametrize(
     ("line", "rest"), [("Building... ", "done"), ("step 1 -> ", "two"), ("45 %", " done")]
 )
