@@ -1,10 +1,11 @@
-"""A relay, a daemon and a machine are killed: how soon their work goes on."""
+"""Relays, daemons, gateways and a machine are killed: how soon work goes on, what is lost."""
 
 from __future__ import annotations
 
 import json
 import os
 import queue
+import random
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home
 from taskmem_openclaw import plugin_socket
+from tests.e2e.openclaw import node_program
 from tests.support.gateways import FakeGateway
 from tests.support.reporter import Reporter
 
@@ -419,3 +422,145 @@ class Gateway(FakeGateway):
         if kind == "turn_ended":
             told |= {"origin": "taskmem", "said": "It is built.", "calls": 1}
         self._reporter.report_work(kind, session, **told)
+
+
+# --- sub-agents ----------------------------------------------------------------------------
+
+
+HELD, ENDING = 2, 3
+"""Sub-agents of a round that work when the gateway is killed, and that end about then."""
+SUB_AGENT = "agent:main:subagent:"
+KILLED = ("gateway", "gateway and daemon", "daemon and gateway", "daemon")
+"""What is killed in a round, in this order; who is killed second may live a moment longer."""
+
+
+class PlayedGateway:
+    """The real plug-in in a gateway that is played, over its starts."""
+
+    def __init__(self, home: Home) -> None:
+        """Start it for a home."""
+        self.home = home
+        self.waits: dict[str, str] = {}
+        """By label: the wait for a sub-agent."""
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again if it was killed."""
+        program = Path(__file__).with_name("played_gateway.mjs")
+        self._process = subprocess.Popen(
+            [node_program(), program, self.home.folder, COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=build_environment(self.home),
+            text=True,
+        )
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._process.kill()
+        with self._process:
+            pass
+
+    def spawn(self, label: str, *, recovers: bool) -> None:
+        """Let an agent spawn a sub-agent and wait for it; it may go on after a kill."""
+        end = time.monotonic() + PATIENCE
+        answer: dict[str, Any] = {}
+        while "wait_id" not in answer and time.monotonic() < end:
+            self.ask("spawn", label, recovers=recovers)
+            assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+            answer = {}
+            while answer.get("child") != f"{SUB_AGENT}{label}" or len(answer) == 1:
+                answer = json.loads(self._process.stdout.readline())
+        self.waits[label] = answer["wait_id"]
+
+    def ask(self, method: str, label: str, **given: object) -> None:
+        """Ask for something, and do not wait until it is done."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        asked = {"method": method, "child": f"{SUB_AGENT}{label}", "label": label, **given}
+        self._process.stdin.write(f"{json.dumps(asked)}\n")
+        self._process.stdin.flush()
+
+    def read_outcome(self, label: str) -> str:
+        """Return what the gateway's own rows say of a sub-agent."""
+        rows = json.loads((self.home.folder / "rows.json").read_text())
+        return str(dict(rows)[f"{SUB_AGENT}{label}"]["status"])
+
+    def read_end(self, label: str) -> str | None:
+        """Return how the wait for it has ended; None: it has not."""
+        sql = "SELECT last_observation FROM waits WHERE wait_id = ? AND status <> 'watching'"
+        row: Any = fetch_row(self.home, sql, self.waits[label])
+        return None if row is None else str(row[0])
+
+    def list_wakes(self, label: str) -> list[float]:
+        """Return when each wake of a wait was owed."""
+        sql = "SELECT group_concat(created_at) FROM wakes WHERE wait_id = ?"
+        row: Any = fetch_row(self.home, sql, self.waits[label]) or ("",)
+        made = filter(None, str(row[0]).split(","))
+        return [datetime.fromisoformat(each).timestamp() for each in made]
+
+
+def kill_sub_agents() -> Iterator[Figure | str]:
+    """The plug-in's process and the daemon are killed while sub-agents end: who hears of it."""
+    rng = random.Random(7)  # noqa: S311 - a repeatable order
+    lost: list[str] = []
+    wrong: list[str] = []
+    doubled: list[str] = []
+    soon: list[float] = []
+    with ExitStack() as stack:
+        home = stack.enter_context(make_home())
+        stack.callback(end_daemon, home)
+        played = PlayedGateway(home)
+        stack.callback(played.kill)
+        for number in range(ROUNDS):
+            calm, *ending = (f"{number}_{n}" for n in range(1 + ENDING))
+            held = [f"{number}_held{n}" for n in range(HELD)]
+            for label in (calm, *ending, *held):
+                played.spawn(label, recovers=label == held[0])
+            began = time.time()
+            played.ask("end", calm)
+            wait_until(lambda p=played, c=calm: p.read_end(c) is not None, "its end is told")
+            soon.append(played.list_wakes(calm)[0] - began)
+            wrong += [label for label in (*ending, *held) if played.read_end(label)]
+            _strike(played, ending, KILLED[number % len(KILLED)], rng)
+            if KILLED[number % len(KILLED)] == "daemon":
+                wait_until(lambda: find_home_holder(home) is not None, "a daemon is there")
+                for label in held:
+                    played.ask("end", label)
+            every = [calm, *ending, *held]
+            with suppress(SystemExit):
+                wait_until(lambda p=played, e=every: all(map(p.read_end, e)), "all is told")
+            lost += [label for label in every if played.read_end(label) is None]
+            for label in every:
+                told, outcome = played.read_end(label) or "", played.read_outcome(label)
+                words = f"{label}." if outcome == "completed" else "is lost"
+                wrong += [label] if told and words not in told else []
+                doubled += [label] if told and len(played.list_wakes(label)) > 1 else []
+    total = ROUNDS * (1 + ENDING + HELD)
+    yield count_of(f"ends of sub-agents lost, over {ROUNDS} kills", len(lost), total)
+    yield count_of("the same, told twice", len(doubled), total)
+    yield count_of("the same, told early, or not as they were", len(wrong), total)
+    yield amount("end of a sub-agent to the wake owed, played gateway", soon, "s", 1)
+
+
+def _strike(played: PlayedGateway, ending: Sequence[str], who: str, rng: random.Random) -> None:
+    """Let sub-agents end, kill in their midst, and start the gateway, which starts a daemon."""
+    pid = find_home_holder(played.home)
+    assert pid is not None  # noqa: S101 - it has just answered
+    for label in ending:
+        played.ask("end", label)
+        time.sleep(rng.uniform(0, 0.02))
+    time.sleep(rng.uniform(0, 0.03))
+    if who.startswith("daemon"):
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(rng.uniform(0, 0.05))
+    if "gateway" in who:
+        played.kill()
+    if who == "gateway and daemon":
+        time.sleep(rng.uniform(0, 0.05))
+        os.kill(pid, signal.SIGKILL)
+    if "gateway" in who:
+        played.start()
+    # A sub-agent that the kill kept from ending was told so by nobody: its gateway decides.
+    if who == "daemon":
+        return
+    wait_until(lambda: played.read_outcome(ending[-1]) != "running", "the gateway has decided")

@@ -33,7 +33,7 @@ from gateway import (
 from homes import find_disk
 from hosts import judge_endings, wake_hosts, wake_idle_sessions
 from killed_hosts import kill_hosts
-from kills import kill_daemon, kill_role, run_resumes
+from kills import kill_daemon, kill_role, kill_sub_agents, run_resumes
 from look import look_at_pages
 from machine import describe_machine
 from machines import claim_across_clocks
@@ -116,6 +116,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         tell_presence,
         kill_role,
         kill_daemon,
+        kill_sub_agents,
         compare_peers,
         soak_gateway,
         year_home,

@@ -416,6 +416,14 @@ def _read_session_part(tokens: Part) -> Form | None:
         cursor.take(phrases.HAS_BEEN)
         if cursor.take(table) and cursor.is_at_end:
             return StateForm(state=state)
+    cursor = _begin_after(tokens, phrases.SESSION)
+    marks = [cursor.take(phrases.SAY_VERBS)]
+    quote = cursor.take_kind("quote")
+    marks += [cursor.take(phrases.APPEAR_VERBS)]
+    cursor.skip_empty()
+    marks += [cursor.take(phrases.LAST_WORDS)]
+    if quote and any(marks) and cursor.is_at_end:
+        return TextForm(text=quote)
     words = (tokens, _begin_after(tokens, phrases.SESSION).rest)
     forms = (_read_part(each) for each in words)
     return next((form for form in forms if isinstance(form, TextForm | RegexForm)), None)

@@ -206,24 +206,33 @@ STEP_VERBS: Final = parse_phrases(
 STEP_ENDS: Final = parse_phrases("completes|finishes|has finished|has completed|has done")
 """Phrases that say it of the task, with the step behind them."""
 SESSION: Final = parse_phrases(
-    "it|this|session|agent|sub-agent|subagent|child|worker|helper|run|work|last words|answer|reply"
+    "it|this|session|child session|agent|child agent|sub-agent|subagent|sub agent|child|worker|"
+    "helper|run|work|last words|answer|reply"
 )
 """Words for a session whose work another waits for."""
 SESSION_VERBS: Final[Mapping[State, Phrases]] = {
     State.ENDED: parse_phrases(
-        "ends|ended|has ended|over|finishes|finished|has finished|done|returns|has returned|"
-        "answers|has answered|reports back|closes|closed|stops|stopped|exits|exited|has exited"
+        "ends|ended|has ended|over|finishes|finished|has finished|finishes work|"
+        "has finished work|done|returns|has returned|returns result|returns answer|answers|"
+        "has answered|reports back|closes|closed|stops|stopped|has stopped|stops running|"
+        "no longer running|exits|exited|has exited|terminates|terminated|has terminated"
     ),
     State.COMPLETED: parse_phrases(
-        "completes|complete|completed|has completed|succeeds|succeeded|has succeeded|"
-        "completes successfully|ends well"
+        "completes|complete|completed|has completed|completes work|has completed work|succeeds|"
+        "succeeded|has succeeded|completes successfully|ends well|ends successfully|"
+        "finishes successfully|finished successfully|has finished successfully"
     ),
     State.FAILED: parse_phrases(
-        "fails|failed|has failed|aborted|killed|errors|times out|has timed out|crashes|crashed"
+        "fails|failed|has failed|aborted|killed|errors|errors out|times out|has timed out|crashes|"
+        "crashed|dies|has died"
     ),
     State.LOST: parse_phrases("lost|gets lost|vanishes|has vanished"),
 }
 """Phrases for each state of a session, without "is" before them."""
+SAY_VERBS: Final = parse_phrases("say|answers|answered|replies|replied|contain|mention|mentions")
+"""Phrases before a text in a session's last words, besides those of any text."""
+LAST_WORDS: Final = parse_phrases("in last words|in answer|in reply|in result")
+"""Phrases behind such a text."""
 UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
@@ -276,6 +285,8 @@ TABLES: Final = (
     *TASK_VERBS.values(),
     SESSION,
     *SESSION_VERBS.values(),
+    SAY_VERBS,
+    LAST_WORDS,
     STEP,
     STEP_VERBS,
     STEP_ENDS,

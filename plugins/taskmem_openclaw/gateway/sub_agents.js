@@ -51,7 +51,7 @@ export class SubAgents {
       ...this.describeOwner(child),
       child,
       parent,
-      label: label ?? readSession(this.api, child)?.label ?? "",
+      label: label ?? this.#readEntry(child)?.label ?? "",
       child_run: run,
     });
   }
@@ -61,7 +61,7 @@ export class SubAgents {
     this.#unheard.delete(child);
     if (run !== undefined && this.#toldRuns.has(run)) return;
     if (run !== undefined) this.#toldRuns.set(run, true);
-    const why = outcome === "ok" ? undefined : (error ?? this.#readError(child));
+    const why = outcome === "ok" ? undefined : (error ?? this.#readEntry(child)?.lastRunError);
     this.tell({
       kind: "sub_agent_ended",
       ...this.describeOwner(child),
@@ -72,9 +72,10 @@ export class SubAgents {
     });
   }
 
-  #readError(child) {
+  /** Return the gateway's entry of a session; undefined: there is none, or it cannot be read. */
+  #readEntry(child) {
     try {
-      return readSession(this.api, child)?.lastRunError;
+      return readSession(this.api, child);
     } catch {
       return undefined;
     }

@@ -57,6 +57,23 @@ test("one that an earlier start of the gateway spawned is reported when it works
   assert.deepEqual(told, []);
 });
 
+test("where the gateway cannot read its sessions, beginning and end are told without them", () => {
+  spawn();
+  house.api.runtime.agent.session.getSessionEntry = () => {
+    throw new Error("the store is closed");
+  };
+  reports.beginTurn(CHILD, "r2");
+  reports.recordSubAgentEnd({ targetSessionKey: CHILD, runId: "r2", outcome: "error" });
+  assert.deepEqual(
+    told.map(({ kind, label, error }) => [kind, label, error]),
+    [
+      ["sub_agent_started", "cook", undefined],
+      ["sub_agent_started", "", undefined],
+      ["sub_agent_ended", undefined, undefined],
+    ],
+  );
+});
+
 test("its end is told with its turn's and its last words, and not again by the hook", () => {
   spawn();
   say("It simmers.");
