@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -106,11 +107,17 @@ async def test_what_others_take_meanwhile_is_not_counted(program, tmp_path) -> N
 async def test_one_that_hangs_is_killed_with_what_it_started(
     program, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(text, "_READING_SECONDS", 0.5)
-    pids = tmp_path / "pids"
-    reader = program(f"sleep 600 & echo $$ $! >'{pids}'; wait")
-    assert "within 0.5 s" in await explain_failure(reader)
-    own, other = pids.read_text().split()
+    limits, timeout = list[asyncio.Timeout](), asyncio.timeout
+    monkeypatch.setattr(
+        text.asyncio, "timeout", lambda seconds: limits.append(timeout(seconds)) or limits[-1]
+    )
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = program(f"sleep 600 & echo $$ $! >'{fifo}'; wait")
+    failing = asyncio.create_task(explain_failure(reader))
+    own, other = (await asyncio.to_thread(fifo.read_text)).split()
+    limits[-1].reschedule(asyncio.get_running_loop().time())
+    assert "within 20 s" in await failing
     until(lambda: not is_running(own), "it ends")
     until(lambda: not is_running(other), "so does what it started")
 
@@ -124,6 +131,23 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path) -> None
     with pytest.raises(asyncio.CancelledError):
         await reading
     until(lambda: not is_running(own), "it ends")
+
+
+async def test_the_end_of_one_is_noted_whoever_still_waits(program, tmp_path, monkeypatch) -> None:
+    fifo, may_end, wait = tmp_path / "fifo", threading.Event(), os.wait4
+    os.mkfifo(fifo)
+    monkeypatch.setattr(text.os, "wait4", lambda *given: may_end.wait() and wait(*given))
+    reader = program(f"echo >'{fifo}'; sleep 600")
+    reading = asyncio.create_task(reader.find_words(paint()))
+    await asyncio.to_thread(fifo.read_text)
+    reading.cancel()
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    used = reader.cpu_seconds
+    may_end.set()
+    await asyncio.to_thread(until, lambda: reader.cpu_seconds > used, "its end is noted")
 
 
 @pytest.mark.parametrize("script", ["exit 3", "exec cat /dev/zero", "exec <&-; exit 1"])

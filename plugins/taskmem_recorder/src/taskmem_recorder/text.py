@@ -181,7 +181,7 @@ class TesseractReader:
 
     async def _await_end(self, process: subprocess.Popen[bytes], group: ProcessGroup) -> int:
         """Return the status of a program, which is killed when it takes too long."""
-        ending = asyncio.ensure_future(asyncio.to_thread(os.wait4, process.pid, 0))
+        ending = asyncio.ensure_future(asyncio.to_thread(self._reap, process))
         try:
             async with asyncio.timeout(_READING_SECONDS):
                 await asyncio.shield(ending)
@@ -193,10 +193,14 @@ class TesseractReader:
         finally:
             if not ending.done():
                 group.kill()
-            _, status, used = await ending
-            process.returncode = os.waitstatus_to_exitcode(status)
-            self.cpu_seconds += used.ru_utime + used.ru_stime
+            await ending
         return process.returncode
+
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for a program's end and note it, also if nobody waits for this any more."""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds += used.ru_utime + used.ru_stime
 
 
 class RapidReader:
