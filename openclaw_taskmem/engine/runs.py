@@ -486,6 +486,8 @@ def _claim_task_run(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Even the same process is refused: another of its calls may have claimed it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
+        if queued and facts.task.blocked_by:
+            raise RunNotReady(f"{task_id} waits for other tasks; claim another.")
         if queued and _has_own_session(context, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:

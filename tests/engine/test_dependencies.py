@@ -24,9 +24,10 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
+from taskmem_hookspecs.errors import RunNotFound
 from taskmem_hookspecs.packet import ResumeFacts
 from tests.support.sessions import Session
-from tests.support.world import World
+from tests.support.world import World, worker
 
 SESSION = "agent:main:main"
 
@@ -185,6 +186,8 @@ def test_what_is_queued_is_claimed_once_nothing_blocks_it(world: World) -> None:
     build = register(world, "Build")
     deploy = register(world, "Deploy", build, role="writer")
     assert find_claimable(world.context, "writer") is None
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", worker("1"), role="writer")
 
     end(world, build)
 
@@ -192,6 +195,7 @@ def test_what_is_queued_is_claimed_once_nothing_blocks_it(world: World) -> None:
     assert found is not None
     assert found.task_id == deploy
     assert list_texts(world) == []  # the queue tells
+    assert world.call("task_claim", worker("1"), role="writer")["task_id"] == deploy
 
 
 def test_a_paused_task_is_released_and_not_woken(world: World) -> None:
