@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,16 @@ from tests.e2e.house import House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import OTHER_AGENT, Scripts, Story, use
+from tests.support.pages import serve_pages
 from tests.support.shells import Shell
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SETTINGS = {
+    "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
+    "TASKMEM_WAIT_URLS": "all",
+    "TASKMEM_WAIT_COMMANDS": "cat",
+}
 SHARES_GATEWAY = True
 
 Step = Callable[[], Call]
@@ -164,3 +170,33 @@ def test_two_agents_and_a_person_release(story: Story, person: Shell, tmp_path: 
     until(list_told, "the builder is told", shown=lambda: release.builder.turns)
     until(lambda: not story.house.ask("wakes"), "all is acknowledged")
     assert len(list_told()) == 1
+
+
+def test_ends_of_every_kind_are_awaited_at_once(story: Story, tmp_path: Path):
+    checks, package = tmp_path / "checks.json", tmp_path / "app.tar"
+    checks.write_text('{"state": "running"}')
+    server = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    assert server.stdin is not None
+    with serve_pages({"/": (503, {}, b"")}) as page:
+        also = [
+            {"target": f"url:http://127.0.0.1:{page.port}/", "wake_when": "status is 200"},
+            {"target": f"command:cat {checks}", "wake_when": '$.state is "passed"'},
+            {"target": f"process:{server.pid}", "wake_when": "exits"},
+            {"target": "time:1s"},
+        ]
+        wanted = {"target": f"path:{package}", "wake_when": "appears", "also": also}
+        call = Call("smart_wait", {**wanted, "all": True, "timeout": 600})
+        agent = Worker({"Wait for": [lambda: call]})
+        story.follow(agent)
+        story.say("Wait for all that the release needs.")
+        assert agent.answers[0]["status"] == "watching", agent.answers
+
+        page.pages["/"] = (200, {}, b"ready")
+        checks.write_text('{"state": "passed"}')
+        server.stdin.close()
+        server.wait(30)
+        package.touch()
+        until(lambda: len(agent.turns) == 2, "it is woken", shown=lambda: story.house.ask("waits"))
+    told = agent.turns[1]
+    assert "smart_wait resolved" in told
+    assert [each["target"] for each in (wanted, *also) if each["target"] not in told] == []
