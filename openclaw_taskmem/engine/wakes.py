@@ -75,6 +75,8 @@ def claim_deliveries(
     for wake in due:
         if _is_reached(context, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
+    for key in sessions:
+        sessions[key] = _bring_forward(context, sessions[key], now)
     claimed: list[Delivery] = []
     under_way = Counter(map(context.sessions.find_agent, on_the_way))
     # Read before anything is claimed: what is claimed must be returned.
@@ -95,6 +97,24 @@ def claim_deliveries(
             claimed.append(delivery)
             under_way[context.sessions.find_agent(key)] += 1
     return claimed
+
+
+def _bring_forward(context: Context, due: Sequence[Wake], now: datetime) -> list[Wake]:
+    """Make wakes that rest after a failure due with the others of their session, and return all.
+
+    Else what came later would be told first.
+    """
+    key = due[0].session_key
+    if key is None:
+        return [*due]
+    owed = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), session_key=key))
+    brought = outbox.bring_forward(owed, now)
+    try:
+        context.commit(Change(wakes=brought))
+    except Conflict:
+        return [*due]
+    stored = (wake.model_copy(update={"version": wake.version + 1}) for wake in brought)
+    return sorted((*due, *stored), key=lambda wake: (wake.created_at, wake.wake_id))
 
 
 def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:

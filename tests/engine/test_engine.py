@@ -325,6 +325,26 @@ def test_agent_acting_while_an_alert_is_sent_gets_no_other_alert(world: World) -
     assert [w.state for w in world.wakes()] == ["acknowledged"]
 
 
+def test_what_failed_is_told_with_what_comes_later_and_before_it(world: World) -> None:
+    task = world.register(session_key="session-1")
+    world.end_wait(world.open_wait(task), observation="first")
+    for _ in range(3):
+        (delivery,) = world.claim()
+        wakes.settle_failed(world.context, delivery, "gateway down")
+        world.clock.tick(300)
+    world.end_wait(world.open_wait(task), observation="second")
+    (delivery,) = world.claim()
+    wakes.settle_failed(world.context, delivery, "gateway down")
+    world.clock.tick(1)
+    assert world.deliver() == []  # both rest
+    world.end_wait(world.open_wait(task), observation="third")
+
+    (message,) = world.deliver()
+
+    told = [line.partition("): ")[2].partition(".")[0] for line in message.text.splitlines()]
+    assert told == ["first", "second", "third"]
+
+
 def test_four_messages_a_minute_to_a_session_and_the_rest_later(world: World) -> None:
     for i in range(6):
         wait = world.open_wait(None)

@@ -286,6 +286,18 @@ def claim_due_wakes(
     )
 
 
+def bring_forward(owed: Sequence[Wake], now: datetime) -> tuple[Wake, ...]:
+    """Make wakes of a session due now that rest after a failed try."""
+    return tuple(
+        wake.model_copy(update={"due_at": now})
+        for wake in owed
+        if wake.state is WakeState.DUE
+        and wake.last_error is not None
+        and wake.due_at is not None
+        and wake.due_at > now
+    )
+
+
 def keep_wakes(due: Sequence[Wake], now: datetime, policy: OutboxPolicy) -> Change:
     """Build the change that keeps due wakes, also those sent before: they are not delivered now.
 
