@@ -1,5 +1,5 @@
 """Watch what becomes of a path: whether it is there, changes, stands still, and how large it is."""
-# ruff: noqa: PTH114, PTH120, PTH208 - paths are texts of the agent's
+# ruff: noqa: PTH114, PTH120 - paths are texts of the agent's
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ _ABSENT: Final = "-"
 """Place of a path that is not there."""
 _REST_SECONDS: Final = 3600.0
 """Period of the looks where every change is told."""
+_MOST_FILES: Final = 1_000
+"""How many files of a folder are looked at for when they were changed."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
 
@@ -41,7 +43,8 @@ class _Found(NamedTuple):
     """Differs once it was changed or replaced."""
     size: int | None
     """None: the names in the folder may not be read."""
-    changed_at: datetime
+    changed_at: datetime | None
+    """When it, or a file in the folder, was changed; None: they may not be read, or are many."""
     is_folder: bool
 
 
@@ -151,7 +154,7 @@ class PathWatch:
         return Frame(
             seen_at=seen_at,
             place=now,
-            changed_at=found.changed_at if found and not found.is_folder else None,
+            changed_at=found.changed_at if found else None,
             note=self._describe(found),
             states=frozenset({State.THERE if found else State.GONE, *changed}),
             numbers={} if found is None or found.size is None else {SIZE: found.size},
@@ -191,7 +194,9 @@ class PathWatch:
             return f"{name} is not there."
         unit = "names" if found.is_folder else "bytes"
         size = "" if found.size is None else f" with {found.size:,} {unit}"
-        return f"{name} is there{size}; last changed at {found.changed_at:%H:%M:%S} UTC."
+        at = found.changed_at
+        changed = "" if at is None else f"; last changed at {at:%H:%M:%S} UTC"
+        return f"{name} is there{size}{changed}."
 
     def _describe_failure(self, error: OSError) -> str:
         why = error.strerror or f"it did not answer within {_LOOK_SECONDS:g} s"
@@ -249,23 +254,36 @@ def _find(path: str, within: tuple[str, ...] | None) -> _Look:
             require_viewable(name, within)
         info = os.fstat(handle)
         is_folder = stat.S_ISDIR(info.st_mode)
-        size = _count_names(end) if is_folder else info.st_size
+        # Only the kernel sets it.
+        size: int | None = info.st_size
+        changed: float | None = info.st_ctime
+        if is_folder:
+            size, changed = _read_folder(end, info.st_ctime)
     finally:
         os.close(handle)
     parts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
     found = _Found(
         place=".".join(map(str, parts)),
         size=size,
-        # Only the kernel sets it.
-        changed_at=datetime.fromtimestamp(info.st_ctime, UTC),
+        changed_at=None if changed is None else datetime.fromtimestamp(changed, UTC),
         is_folder=is_folder,
     )
     return _Look(found=found, is_plain=not (is_link or is_folder), has_folder=has_folder)
 
 
-def _count_names(folder: str) -> int | None:
-    """Return how many names a folder lists; None: it may not be read."""
+def _read_folder(folder: str, changed: float) -> tuple[int | None, float | None]:
+    """Return how many names a folder lists, and when it or a file in it was last changed.
+
+    None: they may not be read; of the time, too, if they are too many to look at each.
+    """
     try:
-        return len(os.listdir(folder))
+        with os.scandir(folder) as listed:
+            files = [*listed]
     except PermissionError:
-        return None
+        return None, None
+    if len(files) > _MOST_FILES:
+        return len(files), None
+    for file in files:
+        with suppress(OSError):  # it is gone
+            changed = max(changed, file.stat(follow_symlinks=False).st_ctime)
+    return len(files), changed

@@ -216,6 +216,25 @@ def test_a_path_that_is_not_absolute_is_refused(name: str):
         asyncio.run(PathSensor().watch(Target(scheme="path", name=name)))
 
 
+@pytest.mark.parametrize(("count", "is_known"), [(1, True), (3, False)])
+def test_a_folder_rests_as_long_as_the_files_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, *, is_known: bool
+):
+    monkeypatch.setattr(paths, "_MOST_FILES", 2)
+    files = [tmp_path / f"film{number}" for number in range(count)]
+    for file in files:
+        file.touch()
+    before = tmp_path.stat().st_ctime
+    while files[-1].stat().st_ctime <= before:
+        files[-1].write_text("more")  # the folder's own times stay as they are
+
+    found = paths._find(str(tmp_path), None).found
+
+    assert found is not None
+    at = found.changed_at and found.changed_at.timestamp()
+    assert at == (pytest.approx(files[-1].stat().st_ctime, abs=1e-5) if is_known else None)
+
+
 def test_a_path_whose_folder_is_not_there_is_waited_for(tmp_path: Path):
     async def run() -> Frame:
         path = tmp_path / "later" / "file"
