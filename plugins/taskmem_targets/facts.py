@@ -30,6 +30,7 @@ SECONDS_LEFT: Final = "seconds left"
 STATUS: Final = "status"
 """The status with which a page answers."""
 CERTIFICATE_DAYS: Final = "certificate days"
+PRICE: Final = "price"
 """For how many days a page's certificate is still good."""
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import ssl
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Final
@@ -22,7 +25,7 @@ from taskmem_program.web_access import (
     format_url,
     parse_url,
 )
-from taskmem_targets.facts import CERTIFICATE_DAYS, SIZE, STATUS
+from taskmem_targets.facts import CERTIFICATE_DAYS, PRICE, SIZE, STATUS
 from taskmem_targets.paced import PacedWatch
 
 _SHORTEST_REST: Final = 10.0
@@ -32,6 +35,8 @@ _TOTAL_SECONDS: Final = 7.0
 _CONNECT_SECONDS: Final = 3.0
 _LARGEST_BODY: Final = 256 * 1024
 """Bytes that are read of a page."""
+_PRICE_NAMES: Final = frozenset(("price", "lowPrice", "product:price:amount", "og:price:amount"))
+"""Names of what programs read as the price of a page's product."""
 _NO_ANSWER: Final = "-"
 """Place of a page that does not answer."""
 _FIRST_FAILURE: Final = 400
@@ -125,10 +130,15 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
     except httpx.HTTPError:
         raise WebFailure(f"{format_url(url)} broke off its answer.") from None
     text = bytes(body).decode(answer.encoding or "utf-8", errors="replace")
-    if answer.headers.get("content-type", "").partition(";")[0].strip().endswith("html"):
-        text = _extract_words(text)
     status = answer.status_code
     numbers: dict[str, float] = {STATUS: status, SIZE: len(body)}
+    if answer.headers.get("content-type", "").partition(";")[0].strip().endswith("html"):
+        page = _PageReader()
+        page.feed(text)
+        page.close()
+        text = page.join_words()
+        if prices := page.list_prices():
+            numbers[PRICE] = min(prices)
     if days is not None:
         numbers[CERTIFICATE_DAYS] = days
     cut = " or more" if len(body) == _LARGEST_BODY else ""
@@ -142,33 +152,71 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
     )
 
 
-class _WordReader(HTMLParser):
-    """Collects what a page shows: neither tags nor what is between those of scripts and styles."""
+class _PageReader(HTMLParser):
+    """Collects what a page shows, without scripts and styles, and the prices that programs read.
+
+    Source: schema.org/Offer, as attributes or as JSON-LD, and ogp.me.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.words: list[str] = []
-        self._hidden = 0
+        self._words: list[str] = []
+        self._prices: list[object] = []
+        self._hidden: str | None = None
+        """The kind of the script or style that is read; None: what is shown."""
+        self._data: list[str] = []
+        """The text of the JSON-LD that is read."""
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the parser's form
-        self._hidden += tag in ("script", "style")
-        self.words.append("\n" if tag in ("br", "div", "li", "p", "tr", "h1", "h2", "h3") else " ")
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag in ("script", "style"):
+            self._hidden = found.get("type") or tag
+        if found.get("itemprop") in _PRICE_NAMES or found.get("property") in _PRICE_NAMES:
+            self._prices.append(found.get("content"))
+        self._words.append("\n" if tag in ("br", "div", "li", "p", "tr", "h1", "h2", "h3") else " ")
 
     def handle_endtag(self, tag: str) -> None:
-        self._hidden -= bool(self._hidden) and tag in ("script", "style")
+        if tag in ("script", "style"):
+            if self._data:
+                with suppress(ValueError, RecursionError):
+                    self._prices += _find_prices("".join(self._data))
+            self._hidden = None
+            self._data = []
 
     def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.words.append(data)
+        if self._hidden is None:
+            self._words.append(data)
+        elif self._hidden == "application/ld+json":
+            self._data.append(data)
+
+    def join_words(self) -> str:
+        """Return what the page shows; its tags differ at each request of many pages."""
+        lines = (" ".join(line.split()) for line in "".join(self._words).splitlines())
+        return "\n".join(filter(None, lines))
+
+    def list_prices(self) -> Sequence[float]:
+        """Return the prices that are numbers with a decimal point."""
+        prices: list[float] = []
+        for price in self._prices:
+            with suppress(TypeError, ValueError):
+                prices.append(float(price))  # type: ignore[arg-type]
+        return prices
 
 
-def _extract_words(page: str) -> str:
-    """Return what an HTML page shows; its tags differ at each request of many pages."""
-    reader = _WordReader()
-    reader.feed(page)
-    reader.close()
-    lines = (" ".join(line.split()) for line in "".join(reader.words).splitlines())
-    return "\n".join(filter(None, lines))
+def _find_prices(text: str) -> Sequence[object]:
+    """Return the prices anywhere in JSON-LD.
+
+    Raises:
+        ValueError: It is no JSON.
+        RecursionError: It is too deep.
+    """
+    prices: list[object] = []
+
+    def note_prices(fields: dict[str, object]) -> None:
+        prices.extend(fields[name] for name in _PRICE_NAMES & fields.keys())
+
+    json.loads(text, object_hook=note_prices)
+    return prices
 
 
 def _read_certificate_days(answer: httpx.Response, now: datetime) -> float | None:

@@ -21,7 +21,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_program import web_access
 from taskmem_targets import hooks, pages
-from taskmem_targets.facts import CERTIFICATE_DAYS, SIZE, STATUS
+from taskmem_targets.facts import CERTIFICATE_DAYS, PRICE, SIZE, STATUS
 from taskmem_targets.paced import PacedWatch
 from taskmem_targets.pages import PageSensor
 from tests.support.pages import PageServer, make_certificate, serve_pages
@@ -162,6 +162,29 @@ def test_only_what_a_page_shows_is_read_and_compared(server: PageServer):
     assert first.text == "Sold out today\nTickets"
     server.pages["/"] = 200, HTML, page.replace("{}", "2").encode()
     assert look(server).place == first.place
+
+
+LD = '<script type="application/ld+json">{}</script><p>Sale</p>'
+
+
+@pytest.mark.parametrize(
+    ("page", "price"),
+    [
+        ('<meta property="product:price:amount" content="439.00">', 439),
+        ('<p itemprop="offers"><b itemprop="price" content="439.5">€439,50</b></p>', 439.5),
+        (LD.format('{"offers": [{"price": "12.90"}, {"price": 9}]}'), 9),
+        (LD.format('{"@graph": [{"offers": {"priceSpecification": {"price": 7}}}]}'), 7),
+        (LD.format('{"offers": {"price": "on request"}}'), None),
+        (LD.format('{"offers": '), None),
+        ("<script>{'price': 3}</script><p>It is 439</p>", None),
+    ],
+)
+def test_the_price_is_what_a_page_names_for_programs(server: PageServer, page: str, price: float):
+    server.pages["/"] = 200, HTML, page.encode()
+    found = look(server)
+    assert found.numbers.get(PRICE) == price
+    assert "offers" not in str(found.text)
+    assert is_met("price < 1000", found) is (price is not None)
 
 
 @pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding"])
