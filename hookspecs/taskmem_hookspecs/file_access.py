@@ -183,8 +183,10 @@ class FileChangeNotifier:
         from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType]
 
         loop = asyncio.get_running_loop()
-        while self._listeners:
-            self._again = asyncio.Event()
+        # Who forgets the last listener takes this task away, also where others listen since.
+        while self._listeners and self._task is asyncio.current_task():
+            self._again = again = asyncio.Event()
+            self._local = ()  # a folder that hangs leaves all others to be looked at
             parents = {Path(path).parent for path in self._listeners}
             # The folders above tell that one was made anew, which has to be watched then.
             above = {parent.parent for parent in parents}
@@ -203,7 +205,7 @@ class FileChangeNotifier:
                         step=_STEP_MS,
                         debounce=_GATHER_MS,
                         rust_timeout=60_000,
-                        stop_event=self._again,
+                        stop_event=again,
                         recursive=False,
                     ):
                         removed = {path for change, path in changes if change is Change.deleted}
@@ -211,15 +213,15 @@ class FileChangeNotifier:
                         self._notify_listeners(*paths - removed)
                         self._notify_listeners(*removed, was_removed=True)
                         if any(c is Change.added and Path(p) in parents for c, p in changes):
-                            self._again.set()
+                            again.set()
             except (OSError, RuntimeError):
                 self._watched = self._local = ()  # a folder that went away; looked for again
             finally:
                 nudge.cancel()
-            if not self._again.is_set():
+            if not again.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_RETRY_SECONDS):
-                        await self._again.wait()
+                        await again.wait()
 
     async def _compare_files(self) -> None:
         """Notify the listeners of files that differ from what they were a minute ago."""

@@ -25,6 +25,7 @@ from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     Clock,
     Frame,
+    NotAllowed,
     Output,
     Sensor,
     Target,
@@ -85,6 +86,10 @@ class Watcher:
         """True if the target was seen to be gone; a new wait then gets a new watcher."""
         self.unseen_since: datetime | None = None
         """When the first look began since which none succeeded; None: the last one did."""
+        self._asked = 0
+        """How many answers of the sensor are awaited."""
+        self.answered_at = float("-inf")
+        """When the last came, as the loop counts."""
         self._closed = False
         self._joined = asyncio.Event()
         self._changed = asyncio.Event()
@@ -93,9 +98,14 @@ class Watcher:
     # --- who waits ----------------------------------------------------------
 
     @property
-    def is_idle(self) -> bool:
-        """True if no wait uses the target."""
-        return not self._polls
+    def has_waits(self) -> bool:
+        """True if a wait uses the target."""
+        return bool(self._polls)
+
+    @property
+    def is_asked(self) -> bool:
+        """True if an answer of the sensor is awaited, as before a wait begins."""
+        return self._asked > 0
 
     def join(self, wait_id: str, poll_seconds: float) -> None:
         """Look for one more wait, at least every `poll_seconds`."""
@@ -190,6 +200,7 @@ class Watcher:
 
     async def _run_limited(self, looking: Awaitable[object], checked: Callable[[object], T]) -> T:
         self.unseen_since = self.unseen_since or self._clock.now()
+        self._asked += 1
         limit = asyncio.timeout(LOOK_SECONDS)
         try:
             async with limit:
@@ -197,11 +208,17 @@ class Watcher:
         except TargetGone:
             self.spent, self.unseen_since = True, None
             raise
+        except NotAllowed:
+            self.unseen_since = None
+            raise
         except Exception as error:
             late = TimeoutError(f"no answer within {LOOK_SECONDS:g} s") if limit.expired() else None
             self._blame(self._watch, "wait_sensor", late or error)
             reason = late or f"{type(error).__name__}: {error}"
             raise LookFailed(f"{self.target} could not be seen: {reason}") from error
+        finally:
+            self._asked -= 1
+            self.answered_at = asyncio.get_running_loop().time()
         self.unseen_since = None
         return answer
 
@@ -346,7 +363,7 @@ class Watchers:
         return await asyncio.shield(self._opening[target])
 
     def close_later(self, watcher: Watcher) -> None:
-        """Close a watcher after `LINGER_SECONDS` if no wait uses it then."""
+        """Close a watcher after `LINGER_SECONDS` if it has no waits then, and is asked nothing."""
         self._loop.call_later(LINGER_SECONDS, self._close_idle, watcher)
 
     async def feed(self, target: Target, output: Output) -> None:
@@ -441,7 +458,11 @@ class Watchers:
         raise TargetNotFound(words, sure=all(each.sure for each in missing))
 
     def _close_idle(self, watcher: Watcher) -> None:
-        if not watcher.is_idle or watcher not in self._alive:
+        if watcher not in self._alive or watcher.has_waits:
+            return
+        idle = self._loop.time() - watcher.answered_at
+        if watcher.is_asked or idle < LINGER_SECONDS:
+            self.close_later(watcher)
             return
         if self._watchers.get(watcher.target) is watcher:
             del self._watchers[watcher.target]

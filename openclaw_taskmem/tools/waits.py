@@ -133,6 +133,12 @@ def _read_condition(
             "wake_when quotes an empty text, which is always there; quote what is to appear. "
             "Nothing was written."
         )
+    if not isinstance(form, forms.WaitUpdate) and MASK in form.target:
+        raise InvalidArguments(
+            "target holds a secret, and secrets are removed before anything is stored or looked "
+            "at; name it without, or wait for a command that reads the secret itself. "
+            "Nothing was written."
+        )
     if MASK in condition.sentence:
         # Secrets are masked in all that is watched, so any secret would match.
         raise InvalidArguments(

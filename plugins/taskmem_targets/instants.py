@@ -116,6 +116,8 @@ def _find_time_of_day(text: str, now: datetime, zone: tzinfo) -> datetime | None
         return None
     hour = int(found[1])
     if found[4]:
+        if not 1 <= hour <= _NOON:
+            return None
         hour = hour % _NOON + (_NOON if found[4] == "pm" else 0)
     minute, second = int(found[2] or 0), int(found[3] or 0)
     day = now.astimezone(zone).replace(hour=hour, minute=minute, second=second, microsecond=0)

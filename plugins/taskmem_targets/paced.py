@@ -38,6 +38,8 @@ class PacedWatch:
         self._find, self._shortest_rest = find, shortest_rest
         self._found: Frame | Exception | None = None
         """The finding of the last look, or why it failed; None: none has ended."""
+        self._first_place = ""
+        """Place of the first finding; empty: there is none."""
         self._found_at = self._began = asyncio.get_running_loop().time()
         """When it ended, and when the last wait began, as the loop counts."""
         self._hurry = asyncio.Event()
@@ -77,7 +79,8 @@ class PacedWatch:
             raise self._found
         if self._found is None or isinstance(self._found, NotAllowed):
             return _build_unknown_frame(place, str(self._found or ""))
-        if not start or self._found.place == start:
+        # A wait that began before the first finding counts from it.
+        if self._found.place == (start or self._first_place):
             return self._found
         return self._found.model_copy(update={"states": self._found.states | {State.CHANGED}})
 
@@ -102,6 +105,8 @@ class PacedWatch:
                 found = failure
             is_other = _build_key(found) != _build_key(self._found)
             self._found, self._found_at = found, loop.time()
+            if isinstance(found, Frame):
+                self._first_place = self._first_place or found.place
             self._looked.set()
             if is_other:
                 self._changed.set()

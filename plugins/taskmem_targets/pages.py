@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import html
 import json
 import os
+import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from typing import Final
 
 import httpx
@@ -35,6 +36,21 @@ _TOTAL_SECONDS: Final = 7.0
 _CONNECT_SECONDS: Final = 3.0
 _LARGEST_BODY: Final = 256 * 1024
 """Bytes that are read of a page."""
+_HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
+"""The beginning of what a page does not show."""
+_HIDDEN_ENDS: Final = {
+    "": re.compile("-->"),
+    "script": re.compile(r"</script\b[^<>]*>", re.IGNORECASE),
+    "style": re.compile(r"</style\b[^<>]*>", re.IGNORECASE),
+}
+_TAG: Final = re.compile(
+    r"""<(?:/?([a-z][^\s/<>]*)|[!?])(?:(?:"[^"<]*"|'[^'<]*'|[^'"<>])*|[^<>]*)>""", re.IGNORECASE
+)
+"""A tag, up to the next that begins; so no text is read again and again."""
+_ATTRIBUTE: Final = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_BREAKS: Final = frozenset(("br", "div", "li", "p", "tr", "h1", "h2", "h3"))
+"""Tags that begin a line."""
+_JSON_LD: Final = "application/ld+json"
 _PRICE_NAMES: Final = frozenset(("price", "lowPrice", "product:price:amount", "og:price:amount"))
 """Names of what programs read as the price of a page's product."""
 _NO_ANSWER: Final = "-"
@@ -129,15 +145,15 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
         raise TimeoutError from error
     except httpx.HTTPError:
         raise WebFailure(f"{format_url(url)} broke off its answer.") from None
-    text = bytes(body).decode(answer.encoding or "utf-8", errors="replace")
+    try:
+        text = bytes(body).decode(answer.encoding or "utf-8", errors="replace")
+    except (LookupError, UnicodeError):  # it names no encoding of texts
+        text = bytes(body).decode(errors="replace")
     status = answer.status_code
     numbers: dict[str, float] = {STATUS: status, SIZE: len(body)}
     if answer.headers.get("content-type", "").partition(";")[0].strip().endswith("html"):
-        page = _PageReader()
-        page.feed(text)
-        page.close()
-        text = page.join_words()
-        if prices := page.list_prices():
+        text, prices = _read_html(text)
+        if prices:
             numbers[PRICE] = min(prices)
     if days is not None:
         numbers[CERTIFICATE_DAYS] = days
@@ -152,55 +168,48 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
     )
 
 
-class _PageReader(HTMLParser):
-    """Collects what a page shows, without scripts and styles, and the prices that programs read.
+def _read_html(page: str) -> tuple[str, Sequence[float]]:
+    """Return what a page shows, without scripts and styles, and the prices that programs read.
 
-    Source: schema.org/Offer, as attributes or as JSON-LD, and ogp.me.
+    It takes no longer than in proportion to the page, whatever is wrong with that, as it holds up
+    other targets. Source: schema.org/price, as attributes or as JSON-LD, and ogp.me.
     """
+    shown: list[str] = []
+    prices: list[object] = []
+    start = 0
+    while hidden := _HIDDEN.search(page, start):
+        shown.append(page[start : hidden.start()])
+        kind = (hidden[1] or "").casefold()
+        end = _HIDDEN_ENDS[kind].search(page, hidden.end())
+        start = end.end() if end else len(page)
+        if end and _JSON_LD in hidden[0]:
+            with suppress(ValueError, RecursionError):
+                prices += _find_prices(page[hidden.end() : end.start()])
+    shown.append(page[start:])
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._words: list[str] = []
-        self._prices: list[object] = []
-        self._hidden: str | None = None
-        """The kind of the script or style that is read; None: what is shown."""
-        self._data: list[str] = []
-        """The text of the JSON-LD that is read."""
+    def take_tag(tag: re.Match[str]) -> str:
+        if "price" in tag[0]:
+            found = {
+                name: value
+                for name, *values in _ATTRIBUTE.findall(tag[0])
+                for value in values
+                if value
+            }
+            if not _PRICE_NAMES.isdisjoint((found.get("itemprop"), found.get("property"))):
+                prices.append(found.get("content"))
+        return "\n" if (tag[1] or "").casefold() in _BREAKS else " "
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag in ("script", "style"):
-            self._hidden = found.get("type") or tag
-        if found.get("itemprop") in _PRICE_NAMES or found.get("property") in _PRICE_NAMES:
-            self._prices.append(found.get("content"))
-        self._words.append("\n" if tag in ("br", "div", "li", "p", "tr", "h1", "h2", "h3") else " ")
+    words = html.unescape(_TAG.sub(take_tag, "".join(shown)))
+    lines = (" ".join(line.split()) for line in words.splitlines())
+    return "\n".join(filter(None, lines)), [*_iterate_numbers(prices)]
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style"):
-            if self._data:
-                with suppress(ValueError, RecursionError):
-                    self._prices += _find_prices("".join(self._data))
-            self._hidden = None
-            self._data = []
 
-    def handle_data(self, data: str) -> None:
-        if self._hidden is None:
-            self._words.append(data)
-        elif self._hidden == "application/ld+json":
-            self._data.append(data)
-
-    def join_words(self) -> str:
-        """Return what the page shows; its tags differ at each request of many pages."""
-        lines = (" ".join(line.split()) for line in "".join(self._words).splitlines())
-        return "\n".join(filter(None, lines))
-
-    def list_prices(self) -> Sequence[float]:
-        """Return the prices that are numbers with a decimal point."""
-        prices: list[float] = []
-        for price in self._prices:
-            with suppress(TypeError, ValueError):
-                prices.append(float(price))  # type: ignore[arg-type]
-        return prices
+def _iterate_numbers(values: Iterable[object]) -> Iterator[float]:
+    """Yield those values that are numbers, or texts of one with a decimal point."""
+    for value in values:
+        with suppress(ValueError):
+            if isinstance(value, str | int | float):
+                yield float(value)
 
 
 def _find_prices(text: str) -> Sequence[object]:

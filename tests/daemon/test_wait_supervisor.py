@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from taskmem_hookspecs import (
     InvalidArguments,
     JudgeUnavailable,
     Met,
+    NotAllowed,
     Ruling,
     StoreFull,
     Target,
@@ -35,7 +37,7 @@ from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.testing import DAWN, FakeClock, a_wait
 from tests.daemon.watched import watch_world
 from tests.support.memory_store import MemoryStore
-from tests.support.stage import ScriptedJudge, Stage, a_plugin
+from tests.support.stage import ScriptedJudge, ScriptedWatch, Stage, a_plugin
 
 # --- the four endings ---------------------------------------------------------
 
@@ -353,6 +355,28 @@ async def test_nothing_of_a_watch_that_is_let_go_runs_on(
         await room.until(lambda: scene.closed == 1)
         await room.until(lambda: scene.attending == 0)
         await room.until(lambda: asyncio.all_tasks() <= before)
+
+
+async def test_a_target_that_is_slow_to_answer_is_not_let_go(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_taskmem.daemon.target_watchers.LINGER_SECONDS", 0.01)
+    scene, answer = stage.scene("build"), ScriptedWatch.here
+    closed: list[int] = []
+
+    async def answer_late(watch: ScriptedWatch) -> Frame:
+        """Answer long after an idle target would have been let go."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.1)
+        closed.append(scene.closed)
+        return await answer(watch)
+
+    monkeypatch.setattr(ScriptedWatch, "here", answer_late)
+    async with watch_world(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        scene.show("READY\n")
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
+    assert closed[0] == 0
 
 
 async def test_a_new_target_of_an_old_name_is_watched_anew(stage: Stage) -> None:
@@ -1146,3 +1170,15 @@ async def test_a_wait_whose_judge_is_late_is_told_to_call_again(
         with pytest.raises(JudgeUnavailable, match=r"slow gave no answer .* Call again"):
             await room.wait()
         over.set()
+
+
+async def test_what_may_not_be_looked_at_is_refused_as_the_sensor_says(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: ScriptedWatch) -> Frame:
+        raise NotAllowed("It is private; ask the user.")
+
+    monkeypatch.setattr(ScriptedWatch, "here", refuse)
+    async with watch_world(("stage", stage.plugin())) as room:
+        with pytest.raises(NotAllowed, match=r"^It is private; ask the user\.$"):
+            await room.wait()

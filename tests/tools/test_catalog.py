@@ -270,6 +270,15 @@ def test_limits_are_generous_up_to_their_edge(world: World) -> None:
     assert len(world.thread(task)[0][2]) == 65_536
 
 
+@pytest.mark.parametrize("field", ["target", "also"])
+def test_a_target_with_a_secret_is_refused(world: World, field: str) -> None:
+    secret = "ghp_" + "aB3" * 12
+    awaited = {"target": f"url:https://ci.example/7?token={secret}", "wake_when": "is down"}
+    other = {"target": "time:9:00", "also": [awaited]}
+    with pytest.raises(InvalidArguments, match="target holds a secret"):
+        world.call("smart_wait", **(awaited if field == "target" else other))
+
+
 def test_a_secret_never_reaches_the_store_and_the_answer_says_so(world: World) -> None:
     token = "ghp_" + "a1B2" * 9
     task = world.register(plan=[f"push with {token}"], metadata={"token": token})

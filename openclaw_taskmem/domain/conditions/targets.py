@@ -329,10 +329,12 @@ def confine_to_kept_folders(
     """Add the folders of a wait that is armed again to its confined target.
 
     It still watches the same file, so the folders of the caller that started it remain allowed,
-    except for an agent in a sandbox. `kept`: the wait's folders; None: anywhere, which only a
-    person could allow.
+    except for an agent in a sandbox. A command runs where it ran. `kept`: the wait's folders; None:
+    anywhere, which only a person could allow.
     """
     if kept is None or is_sandboxed(caller, policy):
         return target
+    if target.scheme == _COMMAND_SCHEME:
+        return target.model_copy(update={"within": kept})
     within = (*dict.fromkeys((*(target.within or ()), *kept)),)
     return target.model_copy(update={"within": within})

@@ -95,17 +95,17 @@ export class SubAgents {
   }
 
   async #look() {
-    try {
-      const rows = await listTasks("subagent");
-      for (const child of [...this.#unheard]) {
-        const end = this.#findEnd(child, rows);
-        if (end) this.reportEnd(child, { ...end, words: await this.#readWords(child, end.words) });
-        else if (this.isRunning(child)) this.#unheard.delete(child);
-      }
-    } catch {
-      // The next look may succeed.
-    }
+    // What fails may succeed at the next look, and hinders no other.
+    const rows = await listTasks("subagent").catch(() => undefined);
+    const looks = rows ? [...this.#unheard].map((child) => this.#lookAt(child, rows)) : [];
+    await Promise.allSettled(looks);
     if (this.#unheard.size > 0) this.#lookLater(this.#isStarting ? LOOK_MS : REST_MS);
+  }
+
+  async #lookAt(child, rows) {
+    const end = this.#findEnd(child, rows);
+    if (end) this.reportEnd(child, { ...end, words: await this.#readWords(child, end.words) });
+    else if (this.isRunning(child)) this.#unheard.delete(child);
   }
 
   get #isStarting() {

@@ -9,6 +9,7 @@ from openclaw_taskmem.domain.conditions.targets import (
     LookPolicy,
     SandboxLooks,
     confine_target,
+    confine_to_kept_folders,
     is_command_hidden,
     parse_target,
 )
@@ -86,6 +87,12 @@ def test_agents_have_only_commands_run_that_begin_as_allowed(allowed, is_allowed
     else:
         with pytest.raises(NotAllowed, match='add "gh run" to wait_commands'):
             look(command, AGENT, roots=roots, commands=allowed)
+
+
+def test_a_command_that_is_armed_again_runs_where_it_ran():
+    target = parse_target("command:make check").model_copy(update={"within": ("/home/u",)})
+    armed = confine_to_kept_folders(target, ("/srv/app",), AGENT, LookPolicy(roots=ROOTS))
+    assert armed.within == ("/srv/app",)
 
 
 def test_what_a_sandboxed_session_runs_is_shown_to_it():

@@ -89,7 +89,8 @@ def test_the_zone_of_the_machine_counts(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["soon", "9", "25:00", "5", "cron 61 * * * *", "cron 0 0 30 2 *", "4000 days", "1e9 s"]
+    "text",
+    ["soon", "9", "25:00", "5", "cron 61 * * * *", "cron 0 0 30 2 *", "4000 days", "1e9 s", "13pm"],
 )
 def test_what_names_no_time_is_refused_with_the_forms(text: str):
     with pytest.raises(InvalidArguments, match="write time:2026-12-24T18:00"):

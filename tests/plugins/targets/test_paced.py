@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from taskmem_hookspecs import Frame
+from taskmem_hookspecs.conditions import State
 from taskmem_targets.paced import PacedWatch, compute_rest
 
 
@@ -35,6 +36,25 @@ def test_a_wait_that_begins_has_it_looked_at_anew():
         return [first, again, later]
 
     assert asyncio.run(run()) == ["1", "1", "2"]
+
+
+def test_a_wait_that_begins_before_the_first_finding_counts_from_it():
+    places = ["1", "1", "2"]
+
+    async def find() -> Frame:
+        return Frame(seen_at=datetime.now(UTC), place=places.pop(0))
+
+    async def run() -> list[bool]:
+        watched = PacedWatch(find, 3600)
+        changed: list[bool] = []
+        for _ in range(3):
+            watched._found_at -= 10
+            await watched.here()
+            changed.append(State.CHANGED in (await watched.look("", "")).states)
+        await watched.close()
+        return changed
+
+    assert asyncio.run(run()) == [False, False, True]
 
 
 def test_a_look_that_goes_on_is_given_up_when_it_is_closed():

@@ -164,6 +164,23 @@ def test_only_what_a_page_shows_is_read_and_compared(server: PageServer):
     assert look(server).place == first.place
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a < b > c", "a < b > c"),
+        ("<p title='a > b'>one</p><!-- <p> --->two<", "one\ntwo<"),
+        ("<p title=it's>one</P>two", "one\ntwo"),
+        ("<SCRIPT>if (a<b) '<p>'</SCRIPT>one", "one"),
+        ("one<script>two", "one"),
+        ("<!DOCTYPE html><li>one<li>two &amp; three", "one\ntwo & three"),
+        *((piece * 40_000, None) for piece in ('<a b="', "<script>", "<!--", "<", "<a ", "</p")),
+    ],
+)
+def test_what_a_page_shows_is_found_whatever_is_wrong_with_it(page: str, text: str | None):
+    found, _ = pages._read_html(page)
+    assert text in (found, None)
+
+
 LD = '<script type="application/ld+json">{}</script><p>Sale</p>'
 
 
@@ -187,7 +204,7 @@ def test_the_price_is_what_a_page_names_for_programs(server: PageServer, page: s
     assert is_met("price < 1000", found) is (price is not None)
 
 
-@pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding"])
+@pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding", "base64", "idna"])
 def test_a_page_is_read_in_the_encoding_that_it_names(server: PageServer, charset: str):
     is_known = charset == "latin-1"
     body = "Größe".encode(charset if is_known else "utf-8")

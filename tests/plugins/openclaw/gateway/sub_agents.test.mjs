@@ -27,6 +27,10 @@ const spawn = (child = CHILD, parent = MAIN, label = "cook") =>
 const say = (text, child = CHILD) =>
   reports.recordRow({ message: { role: "assistant", content: text } }, { sessionKey: child });
 const end = (child = CHILD, run = `run of ${child}`) => reports.endTurn(child, run);
+/** Let all go on that waits for no timer. */
+const settle = async () => {
+  for (let turn = 0; turn < 3; turn++) await new Promise((go) => setImmediate(go));
+};
 const ends = () => told.filter(({ kind }) => kind === "sub_agent_ended");
 
 test("a sub-agent that is spawned is reported with its parent and its name", () => {
@@ -140,7 +144,7 @@ for (const [what, row, entry, expected] of [
     reports.subAgents.lookUp([CHILD]);
     const look = async () => {
       t.mock.timers.tick(60_000);
-      for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+      await settle();
     };
     await look();
     if (expected[0] === "lost") {
@@ -168,7 +172,7 @@ test("what was looked up is not told again by the hook of the same work", async 
   house.sessions.set(CHILD, { spawnedBy: MAIN });
   reports.subAgents.lookUp([CHILD]);
   t.mock.timers.tick(1);
-  for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+  await settle();
   reports.recordSubAgentEnd({ targetSessionKey: CHILD, runId: "r1", outcome: "ok" });
   assert.deepEqual(
     ends().map(({ words }) => words),
@@ -181,7 +185,7 @@ test("what runs here, or may still be recovered, is not told as over", async (t)
   move({ status: "running" });
   const look = async () => {
     t.mock.timers.tick(60_000);
-    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+    await settle();
   };
   reports.subAgents.lookUp([CHILD]);
   await look();
@@ -195,4 +199,19 @@ test("what runs here, or may still be recovered, is not told as over", async (t)
   reports.subAgents.lookUp([SECOND]);
   await look();
   assert.deepEqual(ends(), []);
+});
+
+test("one whose session cannot be read hinders no other from being looked up", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  move({ status: "completed" });
+  house.api.runtime.agent.session.getSessionEntry = ({ sessionKey }) => {
+    if (sessionKey === CHILD) throw new Error("the store is closed");
+  };
+  reports.subAgents.lookUp([CHILD, SECOND]);
+  t.mock.timers.tick(1);
+  await settle();
+  assert.deepEqual(
+    ends().map(({ child }) => child),
+    [SECOND],
+  );
 });
