@@ -36,9 +36,9 @@ _TOTAL_SECONDS: Final = 7.0
 _CONNECT_SECONDS: Final = 3.0
 _LARGEST_BODY: Final = 256 * 1024
 """Bytes that are read of a page."""
-_HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
+_COVER: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
 """The beginning of what a page does not show."""
-_HIDDEN_ENDS: Final = {
+_COVER_ENDS: Final = {
     "": re.compile("-->"),
     "script": re.compile(r"</script\b[^<>]*>", re.IGNORECASE),
     "style": re.compile(r"</style\b[^<>]*>", re.IGNORECASE),
@@ -172,15 +172,16 @@ def _read_html(page: str) -> tuple[str, Sequence[float]]:
     """Return what a page shows, without scripts and styles, and the prices that programs read.
 
     It takes no longer than in proportion to the page, whatever is wrong with that, as it holds up
-    other targets. Source: schema.org/price, as attributes or as JSON-LD, and ogp.me.
+    other targets. Prices are those of https://schema.org/price, as attributes or as JSON-LD, and of
+    https://ogp.me.
     """
     shown: list[str] = []
     prices: list[object] = []
     start = 0
-    while hidden := _HIDDEN.search(page, start):
+    while hidden := _COVER.search(page, start):
         shown.append(page[start : hidden.start()])
         kind = (hidden[1] or "").casefold()
-        end = _HIDDEN_ENDS[kind].search(page, hidden.end())
+        end = _COVER_ENDS[kind].search(page, hidden.end())
         start = end.end() if end else len(page)
         if end and _JSON_LD in hidden[0]:
             with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The daemon is killed at random points, and whatever is waited for ends once."""
+"""The daemon is killed at random points, and whatever is waited for ends once, not early."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ import os
 import random
 import secrets
 import signal
+import subprocess
 import threading
 from collections import defaultdict
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from openclaw_taskmem.cli.client import LinkError, connect
 from tests.support.daemons import Daemon
+from tests.support.long_tests import choose_count
 from tests.support.waiting import PATIENCE, until
 
-KILLS = {"sqlite": 40, "postgresql": 8}
+KILLS = {
+    "sqlite": choose_count("TASKMEM_KILLS", 40, 500),
+    "postgresql": choose_count("TASKMEM_KILLS_ON_POSTGRESQL", 8, 100),
+}
 WRITERS = 3
 MOST_ANSWERS = 16
 """Answers within which a kill comes."""
 LOGS = 3
+CONDITIONS = {"path": "appears", "process": "exits", "time": "comes"}
+"""What is waited for of all but logs."""
+INSTANT_SECONDS = 1
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -39,15 +49,23 @@ def seed():
 class AskedWait:
     """What was asked of one wait, and what was answered."""
 
-    log: int
+    target: str
     tokens: list[str]
-    """Each text that it may be waiting for; the last is the newest."""
+    """Each text that it may be waiting for in a log; the last is the newest."""
+    kind: str
+    process: subprocess.Popen | None = None
+    """What it waits for; None: something else."""
     wait_id: str | None = None
     """None: opening it was never answered."""
     unsure: bool = False
     """Whether an update was never answered: it may wait for either text."""
     cancel: str | None = None
     """`asked`, or `done` when the answer says so; None: nobody wanted it cancelled."""
+
+    def list_keys(self):
+        """Target and condition for each of the tokens, as they are stored."""
+        other = CONDITIONS.get(self.kind)
+        return [(self.target, other or f'"{token}" appears') for token in self.tokens]
 
 
 @dataclass
@@ -87,11 +105,28 @@ class Load:
         assert self.answers >= due, "the daemon answers too slowly, or not at all"
 
     def write(self, asked):
-        """Write what a wait waits for."""
-        for token in asked.tokens:
-            self.written.add(token)
-            with self._logs[asked.log].open("a") as log:
-                log.write(f"{token}\n")
+        """Let happen what a wait waits for."""
+        self.written.update(asked.tokens)
+        file = Path(asked.target.rpartition(":")[2])
+        if asked.process is not None:
+            asked.process.communicate()
+        elif asked.kind == "path":
+            file.touch()
+        elif asked.kind == "log":
+            with file.open("a") as log:
+                log.writelines(f"{token}\n" for token in asked.tokens)
+
+    def has_happened(self, asked, token):
+        """Whether that has come what a wait waits for, with this text if it is a log's."""
+        if asked.kind == "time":
+            return datetime.now(UTC) >= datetime.fromisoformat(asked.target.partition(":")[2])
+        return token in self.written
+
+    def close(self):
+        """End the processes that nobody has ended."""
+        for asked in self.waits:
+            if asked.process is not None:
+                asked.process.communicate()
 
     def _work(self, writer):
         try:
@@ -118,10 +153,10 @@ class Load:
             deed = chance.choices(("open", "write", "cancel", "update"), (6, 4, 2, 2))
             asked = chance.choice(mine) if mine else None
             if asked is None or deed == ["open"]:
-                asked = AskedWait(chance.randrange(LOGS), [token])
+                asked = self._choose_target(chance, token)
                 self.waits.append(asked)
-                self._open(link, asked, chance.choice((*self.tasks, None)))
-                mine.append(asked)
+                if self._open(link, asked, chance.choice((*self.tasks, None))):
+                    mine.append(asked)
             elif deed == ["write"]:
                 self.write(asked)
             elif deed == ["cancel"]:
@@ -130,7 +165,7 @@ class Load:
                 if answer["message"].startswith("Wait cancelled"):
                     asked.cancel = "done"
                 mine.remove(asked)
-            else:
+            elif asked.kind == "log":
                 asked.tokens.append(token)
                 asked.unsure = True
                 self._call(
@@ -138,16 +173,33 @@ class Load:
                 )
                 asked.unsure = False
 
+    def _choose_target(self, chance, token):
+        kind = chance.choice(("log", *CONDITIONS))
+        if kind == "log":
+            return AskedWait(f"pty:file:{chance.choice(self._logs)}", [token], kind)
+        if kind == "path":
+            return AskedWait(f"path:{self.home.folder.parent / token}", [token], kind)
+        if kind == "process":
+            process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+            return AskedWait(f"process:{process.pid}", [token], kind, process)
+        # Each has an instant of its own, by which it is found.
+        instant = datetime.now(UTC) + timedelta(seconds=INSTANT_SECONDS)
+        return AskedWait(f"time:{instant:%FT%T.%fZ}", [token], kind)
+
     def _open(self, link, asked, task_id):
-        answer = self._call(
-            link,
-            "smart_wait",
-            target=f"pty:file:{self._logs[asked.log]}",
-            wake_when=f'"{asked.tokens[0]}" appears',
-            timeout=3600,
-            **({"task_id": task_id} if task_id else {}),
-        )
+        """Open a wait; False: its instant had come before it was asked for."""
+        wanted = {"target": asked.target, "wake_when": asked.list_keys()[0][1], "timeout": 3600}
+        try:
+            answer = self._call(
+                link, "smart_wait", **wanted, **({"task_id": task_id} if task_id else {})
+            )
+        except LinkError as error:
+            if asked.kind == "time" and "is past already" in str(error):
+                self.waits.remove(asked)
+                return False
+            raise
         asked.wait_id = answer["wait_id"]
+        return True
 
     def _call(self, link, tool, **arguments):
         answer = link.call("call", {"tool": tool, "arguments": arguments}, PATIENCE)
@@ -158,9 +210,9 @@ class Load:
 
 
 def waits_in(database):
-    """Status and condition of every wait."""
-    found = database.execute("SELECT wait_id, status, wake_when FROM waits")
-    return {wait_id: (status, wake_when) for wait_id, status, wake_when in found}
+    """Status, condition and target of every wait."""
+    found = database.execute("SELECT wait_id, status, wake_when, target FROM waits")
+    return {wait_id: tuple(row) for wait_id, *row in found}
 
 
 def assert_linkage_is_true(database):
@@ -211,6 +263,18 @@ def assert_every_ending_is_told_once(database):
         assert number == rounds[wait_id], "a wait has another round than its history"
 
 
+def assert_none_ended_early(database, load):
+    """No wait is resolved whose text, file, end or instant has not come."""
+    query = "SELECT wait_id FROM events WHERE kind = 'wait_ended' AND data LIKE '%resolved%'"
+    resolved = {wait_id for (wait_id,) in database.execute(query)}
+    early = [
+        a
+        for a in load.waits
+        if a.wait_id in resolved and not any(load.has_happened(a, token) for token in a.tokens)
+    ]
+    assert not early, "a wait ended early"
+
+
 def assert_sound(database):
     assert (
         database.execute(
@@ -231,15 +295,15 @@ def read_waits(kept):
 def assert_every_wait_ended_as_it_must(kept, load):
     """What was written resolves, what was cancelled is; what was not asked is not."""
     known = read_waits(kept)
-    by_token = {wake_when.split('"')[1]: w for w, (_, wake_when) in known.items()}
+    by_key = {(target, wake_when): wait for wait, (_, wake_when, target) in known.items()}
     meant = set()
     for asked in load.waits:
-        found = {by_token[token] for token in asked.tokens if token in by_token}
+        found = {by_key[key] for key in asked.list_keys() if key in by_key}
         if asked.wait_id is None:
             meant |= found
             continue
         assert asked.wait_id in known, "a wait was answered, and is lost"
-        assert asked.unsure or known[asked.wait_id][1] == f'"{asked.tokens[-1]}" appears'
+        assert asked.unsure or known[asked.wait_id][1] == asked.list_keys()[-1][1]
         meant.add(asked.wait_id)
     assert meant == set(known), "something is there that nobody asked for"
 
@@ -247,19 +311,20 @@ def assert_every_wait_ended_as_it_must(kept, load):
         now = read_waits(kept)
         return [a for a in waits if now.get(a.wait_id, ("",))[0] == "watching"]
 
-    due = [a for a in load.waits if not a.unsure and a.tokens[-1] in load.written]
-    until(lambda: not list_watching(due), "all that was written is found")
+    due = [a for a in load.waits if not a.unsure and load.has_happened(a, a.tokens[-1])]
+    until(lambda: not list_watching(due), "all that has happened is found")
     with closing(kept.now()) as database:
         assert_linkage_is_true(database)
+        assert_none_ended_early(database, load)
     for asked in load.waits:
         load.write(asked)
     until(
-        lambda: all(status != "watching" for status, _ in read_waits(kept).values()),
+        lambda: all(status != "watching" for status, *_ in read_waits(kept).values()),
         "all that is written now is found",
     )
     for asked in load.waits:
         if asked.wait_id is not None:
-            status, _ = read_waits(kept)[asked.wait_id]
+            status, *_ = read_waits(kept)[asked.wait_id]
             allowed = {
                 None: {"resolved"},
                 "asked": {"resolved", "cancelled"},
@@ -271,9 +336,11 @@ def assert_every_wait_ended_as_it_must(kept, load):
 def test_every_wait_ends_once_although_daemon_is_killed_often(seed, home, task_database):
     chance = random.Random(seed)  # noqa: S311 - no secret
     kills = KILLS[task_database.dialect]
-    with closing(Daemon(home, **task_database.settings)) as daemon:
+    with ExitStack() as stack:
+        daemon = stack.enter_context(closing(Daemon(home, **task_database.settings)))
         daemon.wait_until_it_serves()
         load = Load(home, seed, [daemon.register(f"Task {n}") for n in range(3)])
+        stack.enter_context(closing(load))
         for _ in range(kills):
             pause = chance.expovariate(1 / 0.02)
 
@@ -285,13 +352,14 @@ def test_every_wait_ends_once_although_daemon_is_killed_often(seed, home, task_d
             with closing(task_database.connect_after_kill()) as database:
                 task_database.assert_whole(database)
                 assert_sound(database)
+                assert_none_ended_early(database, load)
             daemon.restart()
         assert_every_wait_ended_as_it_must(task_database, load)
         assert daemon.stop() == 0
         with closing(task_database.now()) as database:
             task_database.assert_whole(database)
             assert_sound(database)
-            status = [status for status, _ in waits_in(database).values()]
+            status = [status for status, *_ in waits_in(database).values()]
     assert status.count("resolved") > kills
     assert status.count("cancelled") > 0
 
@@ -310,9 +378,10 @@ HARMS = {
 @pytest.mark.parametrize("task_database", ["sqlite"], indirect=True)
 def test_a_wake_that_is_lost_would_be_noticed(home, task_database):
     """The comparison itself fails when one row is taken away, or one is too many."""
-    with closing(Daemon(home, **task_database.settings)) as daemon:
+    with ExitStack() as stack:
+        daemon = stack.enter_context(closing(Daemon(home, **task_database.settings)))
         daemon.wait_until_it_serves()
-        load = Load(home, "self-test", [daemon.register()])
+        load = stack.enter_context(closing(Load(home, "self-test", [daemon.register()])))
         load.run(30, daemon.kill)
         daemon.restart()
         assert_every_wait_ended_as_it_must(task_database, load)
@@ -326,3 +395,6 @@ def test_a_wake_that_is_lost_would_be_noticed(home, task_database):
                 with pytest.raises(AssertionError, match=said):
                     assert_sound(database)
                 database.execute("ROLLBACK")
+            load.written.clear()
+            with pytest.raises(AssertionError, match="ended early"):
+                assert_none_ended_early(database, load)

@@ -38,7 +38,7 @@ def test_a_wait_that_begins_has_it_looked_at_anew():
     assert asyncio.run(run()) == ["1", "1", "2"]
 
 
-def test_a_wait_that_begins_before_the_first_finding_counts_from_it():
+def test_a_wait_that_began_before_a_finding_counts_from_it():
     places = ["1", "1", "2"]
 
     async def find() -> Frame:
