@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import click
 
-from openclaw_taskmem.cli.client import connect_or_start
+from openclaw_taskmem.cli.client import LinkError, connect_or_start
 from openclaw_taskmem.cli.command_output import (
     ENDED_OPTION,
     JSON_OPTION,
@@ -102,7 +102,11 @@ def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="ID | TARGET [CONDITION]")
-@click.option("--timeout", type=float, help="Seconds until the time is up; else 30 days.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds until the time is up; else 30 days.",
+)
 def wait(*, words: Sequence[str], timeout: float | None) -> None:
     """Block until a wait has ended, and print its result.
 
@@ -138,6 +142,9 @@ def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, An
     """Begin a wait that signals end, too, and return the answer.
 
     A target with blanks in its name is an argument of its own.
+
+    Raises:
+        LinkError: It is refused; the sentence lists the forms that its target has.
     """
     from openclaw_taskmem.domain.conditions.targets import find_only_condition
 
@@ -155,10 +162,13 @@ def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, An
         "timeout": timeout,
     }
     exit_on_signals()
-    return cast(
-        "dict[str, Any]",
-        call_daemon("call", **build_tool_call("smart_wait", given, os.environ)),
-    )
+    try:
+        answer = call_daemon("call", **build_tool_call("smart_wait", given, os.environ))
+    except LinkError as error:
+        forms = error.answer.get("forms")
+        listed = f" The forms: {', '.join(forms)}." if forms else ""
+        raise LinkError(error.name, f"{error}{listed}", error.answer) from error
+    return cast("dict[str, Any]", answer)
 
 
 def _say_begun(begun: Mapping[str, Any]) -> None:

@@ -128,10 +128,17 @@ def test_a_wait_that_it_began_ends_with_a_signal(daemon, log, start_waiting, num
     assert [row["status"] for row in daemon.ask("waits", all=True)] == ["cancelled"]
 
 
-def test_what_cannot_be_waited_for_is_refused(daemon, log, start_waiting):
-    status, said, complained = wait_for_exit(start_waiting(f"path:{log} sings"))
-    assert (status, said) == (1, "")
-    assert complained.startswith("Of a path it is told when it appears, ")
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (["sings"], (1, " The forms: quiet for N s, appears, is gone, ")),
+        (["appears", "--timeout", "0"], (2, "0.0 is not in the range")),
+    ],
+)
+def test_what_cannot_be_waited_for_is_refused(daemon, log, start_waiting, options, refusal):
+    status, said, complained = wait_for_exit(start_waiting(f"path:{log}", *options))
+    assert (status, said) == (refusal[0], "")
+    assert refusal[1] in complained
 
 
 def test_a_wait_that_nobody_knows_ends_it_with_2(daemon, home):
