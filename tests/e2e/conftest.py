@@ -150,7 +150,7 @@ def shared_gateway(
 def home(
     openclaw: OpenClaw, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[House, Scripts]]:
-    """One gateway for all stories of a module, with its `SETTINGS`.
+    """One gateway for all stories of a module, with its `SETTINGS`, as its `configure` says.
 
     With `SHARES_GATEWAY`, modules before had it, too. On SQLite, unless the module's mark
     `ON_BOTH` asks for PostgreSQL besides.
@@ -164,7 +164,8 @@ def home(
             yield found
         return
     folder = tmp_path_factory.mktemp("home")
-    with shared_house(openclaw, folder, settings) as found:
+    configure = getattr(request.module, "configure", lambda _: None)
+    with shared_house(openclaw, folder, settings, configure) as found:
         yield found
 
 

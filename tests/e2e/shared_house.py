@@ -26,8 +26,6 @@ from tests.e2e.taskmem import Taskmem, plugins
 SESSION = re.compile(r"^Runtime: .*\| session=(agent:[\w:.-]+)", re.MULTILINE)
 
 Script = Callable[[ModelRequest], Reply]
-OTHER_AGENT = "releaser"
-"""The id of the second agent of a gateway that modules share."""
 MOST_REQUESTS = 2_000
 """More than the stories of a module ask of the model."""
 
@@ -266,16 +264,12 @@ def shared_house(
 
 
 def equip(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """What one module or another needs of a gateway.
-
-    That is a phone, a model that takes pictures, and a second agent.
-    """
+    """What one module or another needs of a gateway: a phone, and a model that takes pictures."""
 
     def configure(found: dict[str, Any]) -> None:
         connect_phone(found, folder / PHONE)
         [model] = found["models"]["providers"]["local"]["models"]
         model["input"] = ["text", "image"]
-        found["agents"]["list"] = [{"id": "main", "default": True}, {"id": OTHER_AGENT}]
 
     return configure
 

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.house import House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import OTHER_AGENT, Scripts, Story, use
+from tests.e2e.shared_house import Scripts, Story, use
 from tests.support.pages import serve_pages
 from tests.support.shells import Shell
 
@@ -24,8 +24,7 @@ SETTINGS = {
     "TASKMEM_WAIT_URLS": "all",
     "TASKMEM_WAIT_COMMANDS": "cat",
 }
-SHARES_GATEWAY = True
-
+OTHER_AGENT = "releaser"
 Step = Callable[[], Call]
 
 
@@ -36,6 +35,11 @@ def person(home: tuple[House, Scripts]) -> Iterator[Shell]:
     shell = Shell(taskmem.room.environment(taskmem.environment))
     yield shell
     shell.close()
+
+
+def configure(found: dict[str, Any]) -> None:
+    """Give the gateway a second agent."""
+    found["agents"]["list"] = [{"id": "main", "default": True}, {"id": OTHER_AGENT}]
 
 
 class Worker:
