@@ -76,7 +76,7 @@ def claim_deliveries(
         if _is_reached(context, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     for key in sessions:
-        sessions[key] = _bring_forward(context, sessions[key], now)
+        sessions[key] = _hasten_resting_wakes(context, sessions[key], now)
     claimed: list[Delivery] = []
     under_way = Counter(map(context.sessions.find_agent, on_the_way))
     # Read before anything is claimed: what is claimed must be returned.
@@ -99,7 +99,7 @@ def claim_deliveries(
     return claimed
 
 
-def _bring_forward(context: Context, due: Sequence[Wake], now: datetime) -> list[Wake]:
+def _hasten_resting_wakes(context: Context, due: Sequence[Wake], now: datetime) -> list[Wake]:
     """Make wakes that rest after a failure due with the others of their session, and return all.
 
     Else what came later would be told first.
@@ -108,7 +108,7 @@ def _bring_forward(context: Context, due: Sequence[Wake], now: datetime) -> list
     if key is None:
         return [*due]
     owed = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), session_key=key))
-    brought = outbox.bring_forward(owed, now)
+    brought = outbox.hasten_resting_wakes(owed, now)
     try:
         context.commit(Change(wakes=brought))
     except Conflict:

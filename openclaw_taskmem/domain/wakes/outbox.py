@@ -286,7 +286,7 @@ def claim_due_wakes(
     )
 
 
-def bring_forward(owed: Sequence[Wake], now: datetime) -> tuple[Wake, ...]:
+def hasten_resting_wakes(owed: Sequence[Wake], now: datetime) -> tuple[Wake, ...]:
     """Make wakes of a session due now that rest after a failed try."""
     return tuple(
         wake.model_copy(update={"due_at": now})
