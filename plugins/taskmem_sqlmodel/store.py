@@ -315,9 +315,8 @@ _INTERRUPTED_WRITE: Final = StoreUnavailable(
 class RowWrites(NamedTuple):
     """The statements that write a change, in this order."""
 
-    saved: Sequence[RowWrite]
+    rows: Sequence[RowWrite]
     deletions: Sequence[tuple[sa.Delete, tables.Params]]
-    added: Sequence[RowWrite]
 
 
 @dataclass(eq=False)
@@ -417,9 +416,12 @@ def list_writes(change: Change, dialect: str) -> RowWrites:
     for wait_id in change.forget_waits:
         deletions += [(deletion, {"gone": wait_id}) for deletion in _FORGET_WAIT]
     return RowWrites(
-        [build_write(row, dialect) for rows in (*saved, change.checkpoints) for row in rows],
+        [
+            build_write(row, dialect)
+            for rows in (*saved, change.checkpoints, *added, *replaced)
+            for row in rows
+        ],
         deletions,
-        [build_write(row, dialect) for rows in (*added, *replaced) for row in rows],
     )
 
 
@@ -430,14 +432,12 @@ def _run_writes(connection: sa.Connection, writes: RowWrites) -> None:
         Conflict: A row has not the expected version.
     """
     cursor = connection.connection.cursor()
-    for text, values, is_versioned in writes.saved:
+    for text, values, is_versioned in writes.rows:
         cursor.execute(text, values)
         if is_versioned and cursor.rowcount != 1:
             raise build_conflict()
     for deletion, named in writes.deletions:
         connection.execute(deletion, named)
-    for text, values, _ in writes.added:
-        cursor.execute(text, values)
 
 
 def _try_writes(connection: sa.Connection, writes: RowWrites) -> Exception | None:

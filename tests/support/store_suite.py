@@ -281,9 +281,13 @@ class StoreImplicit:
         assert counts.tasks == {s: int(s is TaskStatus.ACTIVE) for s in TaskStatus}
         assert counts.runs == {s: int(s is RunState.RUNNING) for s in RunState}
 
-    def test_an_old_implicit_task_goes_with_all_that_is_its_own(self, store: TaskStore) -> None:
+    @pytest.mark.parametrize("in_one_change", [False, True])
+    def test_an_old_implicit_task_goes_with_all_that_is_its_own(
+        self, store: TaskStore, in_one_change: bool
+    ) -> None:
         kept = Change(tasks=(a_task(task_id="task_0"),), events=(an_event(),))
         store.commit(kept)
+        late = DAWN + SECOND
         before = read_all_rows(store)
         store.commit(
             Change(
@@ -297,9 +301,10 @@ class StoreImplicit:
                 artifacts=(an_artifact(run_id="run_1"),),
                 ledger=(an_entry(run_id="run_1"),),
                 folders=(a_folder(),),
+                forget_before=late if in_one_change else None,
             )
         )
-        store.commit(Change(forget_before=DAWN + SECOND))
+        store.commit(Change(forget_before=late))
         assert read_all_rows(store) == before
         with pytest.raises(TaskNotFound):
             store.read_task("task_1")

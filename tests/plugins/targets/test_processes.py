@@ -6,8 +6,8 @@ import asyncio
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import psutil
@@ -43,20 +43,34 @@ def program(tmp_path: Path) -> Path:
     return name
 
 
-async def watch(name: object) -> ProcessWatch:
-    return await ProcessSensor().watch(Target(scheme="process", name=str(name)))
+@asynccontextmanager
+async def watch(name: object) -> AsyncIterator[ProcessWatch]:
+    """Watch a process until the end of the block."""
+    watched = await ProcessSensor().watch(Target(scheme="process", name=str(name)))
+    try:
+        yield watched
+    finally:
+        await watched.close()
+
+
+async def find_place(name: object) -> str:
+    async with watch(name) as watched:
+        return await watched.end()
+
+
+async def look(name: object, place: str) -> Frame:
+    async with watch(name) as watched:
+        return await watched.look(place, place)
 
 
 def test_the_end_of_a_process_is_noticed_at_once():
     async def run(process: subprocess.Popen[bytes]) -> tuple[Frame, Frame]:
-        watched = await watch(process.pid)
-        place = await watched.end()
-        before = await watched.look(place, place)
-        process.communicate()
-        await asyncio.wait_for(watched.wait_for_change(), 10)
-        after = await watched.look(place, place)
-        await watched.close()
-        return before, after
+        async with watch(process.pid) as watched:
+            place = await watched.end()
+            before = await watched.look(place, place)
+            process.communicate()
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+            return before, await watched.look(place, place)
 
     with run_process() as process:
         before, after = asyncio.run(run(process))
@@ -65,42 +79,26 @@ def test_the_end_of_a_process_is_noticed_at_once():
 
 
 def test_another_process_of_the_same_number_is_not_it():
-    async def run(pid: int) -> Frame:
-        watched = await watch(pid)
-        frame = await watched.look(f"{pid}.1", f"{pid}.1")
-        await watched.close()
-        return frame
-
     with run_process() as process:
-        assert asyncio.run(run(process.pid)).gone
+        assert asyncio.run(look(process.pid, f"{process.pid}.1")).gone
 
 
 def test_a_name_means_the_only_process_that_has_it(program: Path):
-    async def find_place() -> str:
-        return await (await watch(program.name)).end()
-
+    name = program.name
     with run_process(program) as process:
-        assert asyncio.run(find_place()).startswith(f"{process.pid}.")
-        with run_process(program), pytest.raises(TargetGone, match=f"2 .* called {program.name}"):
-            asyncio.run(find_place())
+        assert asyncio.run(find_place(name)).startswith(f"{process.pid}.")
+        with run_process(program), pytest.raises(TargetGone, match=f"2 .* called {name}"):
+            asyncio.run(find_place(name))
 
 
 def test_a_process_found_by_name_is_the_same_after_a_restart(program: Path):
-    async def look(place: str) -> bool:
-        watched = await watch(program.name)
-        frame = await watched.look(place, place)
-        await watched.close()
-        return frame.gone is not None
-
-    async def find_place() -> str:
-        return await (await watch(program.name)).end()
-
+    name = program.name
     with run_process(program):
-        place = asyncio.run(find_place())
+        place = asyncio.run(find_place(name))
         with run_process(program):
-            assert not asyncio.run(look(place))
+            assert asyncio.run(look(name, place)).gone is None
     with run_process(program):
-        assert asyncio.run(look(place))
+        assert asyncio.run(look(name, place)).gone
 
 
 def test_a_process_runs_on_where_no_handle_is_left(monkeypatch: pytest.MonkeyPatch):
@@ -109,9 +107,9 @@ def test_a_process_runs_on_where_no_handle_is_left(monkeypatch: pytest.MonkeyPat
 
     async def run(pid: int) -> tuple[Frame, float]:
         monkeypatch.setattr(os, "pidfd_open", refuse)
-        watched = await watch(pid)
-        place = await watched.end()
-        return await watched.look(place, place), watched.rest_seconds
+        async with watch(pid) as watched:
+            place = await watched.end()
+            return await watched.look(place, place), watched.rest_seconds
 
     with run_process() as process:
         frame, rest = asyncio.run(run(process.pid))
@@ -120,14 +118,10 @@ def test_a_process_runs_on_where_no_handle_is_left(monkeypatch: pytest.MonkeyPat
 
 def test_setting_the_clock_ends_no_process(monkeypatch: pytest.MonkeyPatch):
     later = psutil.boot_time() + 3600
-
-    async def run(pid: int) -> Frame:
-        place = await (await watch(pid)).end()
-        monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: later)
-        return await (await watch(pid)).look(place, place)
-
     with run_process() as process:
-        assert asyncio.run(run(process.pid)).gone is None
+        place = asyncio.run(find_place(process.pid))
+        monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: later)
+        assert asyncio.run(look(process.pid, place)).gone is None
 
 
 @pytest.mark.parametrize(
@@ -139,21 +133,16 @@ def test_setting_the_clock_ends_no_process(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_what_is_no_process_is_refused(name: str, error: type[Exception], why: str):
-    async def find_place() -> str:
-        return await (await watch(name)).end()
-
     with pytest.raises(error, match=why):
-        asyncio.run(find_place())
+        asyncio.run(find_place(name))
 
 
 def test_a_process_that_does_not_run_is_not_waited_for():
     async def run(number: int) -> Frame:
-        watched = await watch(number)
-        with pytest.raises(TargetGone, match=f"Process {number} does not run"):
-            await watched.here()
-        frame = await watched.look(f"{number}.1", f"{number}.1")
-        await watched.close()
-        return frame
+        async with watch(number) as watched:
+            with pytest.raises(TargetGone, match=f"Process {number} does not run"):
+                await watched.here()
+            return await watched.look(f"{number}.1", f"{number}.1")
 
     assert asyncio.run(run(4194399)).gone == "Process 4194399 ended."
 
