@@ -14,6 +14,7 @@ from typing import Final
 
 from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetNotFound
 from taskmem_program.process_groups import OutputTail, start_in_group
+from taskmem_targets.facts import describe_content
 from taskmem_targets.paced import PacedWatch
 
 _SHORTEST_REST: Final = 5.0
@@ -86,11 +87,12 @@ class CommandSensor:
                 fault = f"could not be run ({error.strerror})"
             output = tail.read_end()
         text = output.decode(errors="replace")
+        content = describe_content(text) or "nothing"
         found = f"ended with {status}" if status is not None else fault
         return Frame(
             seen_at=datetime.now(UTC),
             place=f"{status}.{hashlib.sha256(output).hexdigest()[:16]}",
-            note=f"{Path(command[0]).name} {found}{_quote_last_line(text)}.",
+            note=f"{Path(command[0]).name} {found}; it printed {content}.",
             text=text,
             exit_status=status,
         )
@@ -114,10 +116,3 @@ def _split_command(text: str) -> Sequence[str]:
             "command:sh -c '…' if you need them."
         )
     return parts
-
-
-def _quote_last_line(text: str) -> str:
-    """Say what the last line of an output is; empty: there is none."""
-    lines = text.split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f'; it printed "{last[:200]}"' if last else "; it printed nothing"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, cast
 
 from taskmem_hookspecs import Condition, ConditionUnclear, Frame, Met, Ruling
 from taskmem_hookspecs.conditions import (
@@ -30,8 +31,13 @@ SECONDS_LEFT: Final = "seconds left"
 STATUS: Final = "status"
 """The status with which a page answers."""
 CERTIFICATE_DAYS: Final = "certificate days"
-PRICE: Final = "price"
 """For how many days a page's certificate is still good."""
+PRICE: Final = "price"
+"""The least price that a page names for programs."""
+LARGEST_BODY: Final = 256 * 1024
+"""Bytes that are read of a page."""
+_MOST_NAMES: Final = 12
+"""How many fields of JSON are named to whoever waits for another."""
 
 
 class FactJudge:
@@ -39,16 +45,23 @@ class FactJudge:
 
     name = "rules"
 
-    def __init__(self, condition: Condition) -> None:
-        """Take a condition of which all sides have forms."""
+    def __init__(self, condition: Condition, *, is_cased: bool = True) -> None:
+        """Take a condition of which all sides have forms; is_cased: a capital letter counts."""
         self._sides = [side.forms for side in condition.sides]
+        self._is_cased = is_cased
 
     async def rule(self, frame: Frame) -> Ruling:
         """Decide whether all forms of a side hold."""
-        holds = any(all(_holds(form, frame) for form in forms) for forms in self._sides)
+        note = frame.note or frame.gone or "Nothing was found yet."
+        reasons: list[str] = []
+        for forms in self._sides:
+            found = [_explain_form(form, frame, is_cased=self._is_cased) for form in forms]
+            if None not in found:
+                reasons = [*filter(None, found), note]
+                break
         return Ruling(
-            met=Met.YES if holds else Met.NO,
-            observation=frame.note or frame.gone or "Nothing was found yet.",
+            met=Met.YES if reasons else Met.NO,
+            observation=" ".join(f"{each.rstrip('.')}." for each in reasons or (note,)),
             look_again_seconds=min(self._list_rests(frame), default=None),
         )
 
@@ -64,12 +77,18 @@ class FactJudge:
 
 
 def check_condition(
-    condition: Condition, forms: Mapping[Any, str], what: str, numbers: Collection[str] = ()
+    condition: Condition,
+    forms: Mapping[Any, str],
+    what: str,
+    numbers: Collection[str] = (),
+    *,
+    is_cased: bool = True,
 ) -> FactJudge:
     """Return the judge of a condition that has only forms of these types.
 
     `forms`: by their types, how each is written; `what`: the target, as the refusal names it;
-    `numbers`: the names of its numbers; empty: those of what it says, or it has none.
+    `numbers`: the names of its numbers; empty: those of what it says, or it has none; `is_cased`:
+    a capital letter in a quoted text counts.
 
     Raises:
         ConditionUnclear: A side has another form, or none.
@@ -87,7 +106,34 @@ def check_condition(
         *first, last = forms.values()
         listed = f"{', '.join(first)} or {last}" if first else last
         raise ConditionUnclear(f"Of {what} it is told when it {listed}.", unclear)
-    return FactJudge(condition)
+    return FactJudge(condition, is_cased=is_cased)
+
+
+def refuse_impossible_numbers(condition: Condition, url: str) -> None:
+    """Refuse to wait for numbers that a page can never have.
+
+    Raises:
+        ConditionUnclear: As it says.
+    """
+    for index, side in enumerate(condition.sides):
+        for form in side.forms:
+            if not isinstance(form, NumberForm):
+                continue
+            name = form.number.lower()
+            sizes = (0, LARGEST_BODY, min(form.value, LARGEST_BODY))
+            if name == CERTIFICATE_DAYS and url.lower().startswith("http:"):
+                why = (
+                    f"Only pages of https:// have a certificate: wait for url:https:{url[5:]}, "
+                    "until certificate days < 14."
+                )
+            elif name == SIZE and not any(form.op.holds(each, form.value) for each in sizes):
+                why = (
+                    f"Of a page {LARGEST_BODY:,} bytes are read at most, so {form} never holds; "
+                    "wait until it changes."
+                )
+            else:
+                continue
+            raise ConditionUnclear(why, (index,))
 
 
 def _is_known(form: Form, known: Collection[Any], numbers: Collection[str]) -> bool:
@@ -102,13 +148,13 @@ def _is_known(form: Form, known: Collection[Any], numbers: Collection[str]) -> b
     return not isinstance(form, ExitForm) or form.exit == ExitKind.ANY
 
 
-def _holds(form: Form, frame: Frame) -> bool:
-    """Return whether a form holds at a look."""
+def _explain_form(form: Form, frame: Frame, *, is_cased: bool) -> str | None:
+    """Return what makes a form hold at a look; empty: the frame's note says it; None: nothing."""
     match form:
         case StateForm():
             holds = form.state in frame.states
         case NumberForm():
-            holds = _holds_number(form, frame)
+            return _explain_number(form, frame)
         case QuietForm():
             holds = frame.changed_at is not None and (
                 (frame.seen_at - frame.changed_at).total_seconds() >= form.quiet
@@ -116,17 +162,26 @@ def _holds(form: Form, frame: Frame) -> bool:
         case ExitForm():
             holds = _holds_exit(form, frame)
         case TextForm() if frame.text is not None:
-            is_shown = find_text(frame.text, form.text) is not None
+            # A text without capitals is found in any case.
+            line = find_text(frame.text, form.text if is_cased else form.text.lower())
+            if not form.gone:
+                return None if line is None else _quote_line(form, line)
             # An error page, or a command that printed nothing, says of no text that it is gone.
             is_sure = bool(frame.text.strip()) and State.GONE not in frame.states
-            holds = not is_shown and is_sure if form.gone else is_shown
+            return str(form) if line is None and is_sure else None
         case RegexForm() if frame.text is not None:
-            holds = compile_regex(form.regex).find(frame.text) is not None
+            line = compile_regex(form.regex).find(frame.text)
+            return None if line is None else _quote_line(form, line)
         case FieldForm() if frame.text is not None:
             holds = form.value in map(_write_value, _find_fields(frame.text, form.field))
+            return str(form) if holds else None
         case _:
             holds = False
-    return holds
+    return "" if holds else None
+
+
+def _quote_line(form: TextForm | RegexForm, line: str) -> str:
+    return f'{form}: "{line.strip()[:200]}"'
 
 
 def _holds_exit(form: ExitForm, frame: Frame) -> bool:
@@ -138,17 +193,51 @@ def _holds_exit(form: ExitForm, frame: Frame) -> bool:
     return status == form.exit
 
 
-def _holds_number(form: NumberForm, frame: Frame) -> bool:
-    """Return whether a number of the target, of a field of JSON or of a text meets its bound."""
+def _explain_number(form: NumberForm, frame: Frame) -> str | None:
+    """Say which number of the target, of a field of JSON or of a text meets its bound."""
     if (found := frame.numbers.get(form.number.lower())) is not None:
-        return form.op.holds(found, form.value)
-    if frame.text is None:
-        return False
-    if form.number.startswith(FIELD_PREFIX):
+        numbers = [found]
+    elif frame.text is None:
+        return None
+    elif form.number.startswith(FIELD_PREFIX):
         values = _find_fields(frame.text, form.number)
         numbers = [each for each in values if isinstance(each, int | float)]
-        return any(form.op.holds(each, form.value) for each in numbers)
-    return find_number(frame.text, form.number, form.op, form.value) is not None
+    else:
+        line = find_number(frame.text, form.number, form.op, form.value)
+        return None if line is None else f'{form}: "{line.strip()[:200]}"'
+    met = next((each for each in numbers if form.op.holds(each, form.value)), None)
+    return None if met is None else f"{form.number} is {write_number(met)}"
+
+
+def describe_content(text: str) -> str:
+    """Say what a target answers, for whoever waits for something that is not there.
+
+    Of JSON: its fields, the upper ones; of another text: its last line; empty: there is none.
+    """
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if names := [*islice(_list_fields(whole, "$", 2), _MOST_NAMES + 1)]:
+        more = ", …" if len(names) > _MOST_NAMES else ""
+        return f"JSON with {', '.join(names[:_MOST_NAMES])}{more}"
+    lines = text.split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f'"{last[:200]}"' if last else ""
+
+
+def _list_fields(value: Any, path: str, depth: int) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """Yield the paths of fields with their values; what lies deeper is left out."""
+    if isinstance(value, dict) and value:
+        fields = cast("dict[str, Any]", value) if depth else {}
+        for name, inner in fields.items():
+            yield from _list_fields(inner, f"{path}.{name}", depth - 1)
+        if not depth:
+            yield path
+    elif isinstance(value, list) and value:
+        yield from _list_fields(value[0], f"{path}[0]", depth)
+    elif path != "$":
+        yield f"{path} {json.dumps(value, ensure_ascii=False)[:40]}"
 
 
 def _find_fields(text: str, path: str) -> Iterator[Any]:

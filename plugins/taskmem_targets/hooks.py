@@ -34,7 +34,7 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
         StateForm,
         TextForm,
     )
-    from taskmem_targets.facts import SIZE, check_condition
+    from taskmem_targets.facts import SIZE, check_condition, refuse_impossible_numbers
 
     texts = {
         TextForm: '"text" appears',
@@ -48,7 +48,8 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
             return check_condition(condition, {StateForm: "comes"}, "an instant")
         case "url":
             states = {StateForm: "answers, is down, changes", NumberForm: "has status == 200"}
-            return check_condition(condition, texts | states, "a page")
+            refuse_impossible_numbers(condition, target.name)
+            return check_condition(condition, texts | states, "a page", is_cased=False)
         case "command":
             ends = {
                 ExitForm: "succeeds, fails, exits with 3",

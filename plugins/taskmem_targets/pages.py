@@ -26,7 +26,14 @@ from taskmem_program.web_access import (
     format_url,
     parse_url,
 )
-from taskmem_targets.facts import CERTIFICATE_DAYS, PRICE, SIZE, STATUS
+from taskmem_targets.facts import (
+    CERTIFICATE_DAYS,
+    LARGEST_BODY,
+    PRICE,
+    SIZE,
+    STATUS,
+    describe_content,
+)
 from taskmem_targets.paced import PacedWatch
 
 _SHORTEST_REST: Final = 10.0
@@ -34,8 +41,6 @@ _SHORTEST_REST: Final = 10.0
 _TOTAL_SECONDS: Final = 7.0
 """Time limit of a request with its redirects and its body; a wait begins with one."""
 _CONNECT_SECONDS: Final = 3.0
-_LARGEST_BODY: Final = 256 * 1024
-"""Bytes that are read of a page."""
 _COVER: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
 """The beginning of what a page does not show."""
 _COVER_ENDS: Final = {
@@ -53,6 +58,8 @@ _BREAKS: Final = frozenset(("br", "div", "li", "p", "tr", "h1", "h2", "h3"))
 _JSON_LD: Final = "application/ld+json"
 _PRICE_NAMES: Final = frozenset(("price", "lowPrice", "product:price:amount", "og:price:amount"))
 """Names of what programs read as the price of a page's product."""
+_FEW_WORDS: Final = 1000
+"""Characters of a page that shows so little that scripts may bring what it says."""
 _NO_ANSWER: Final = "-"
 """Place of a page that does not answer."""
 _FIRST_FAILURE: Final = 400
@@ -138,8 +145,8 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
     days = _read_certificate_days(answer, now)  # it is not known any more once all was read
     try:
         async for chunk in answer.aiter_raw():
-            body += chunk[: _LARGEST_BODY - len(body)]
-            if len(body) == _LARGEST_BODY:
+            body += chunk[: LARGEST_BODY - len(body)]
+            if len(body) == LARGEST_BODY:
                 break
     except httpx.TimeoutException as error:
         raise TimeoutError from error
@@ -151,21 +158,32 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
         text = bytes(body).decode(errors="replace")
     status = answer.status_code
     numbers: dict[str, float] = {STATUS: status, SIZE: len(body)}
+    is_scripted = False
     if answer.headers.get("content-type", "").partition(";")[0].strip().endswith("html"):
+        is_scripted = "<script" in text.lower()
         text, prices = _read_html(text)
         if prices:
             numbers[PRICE] = min(prices)
     if days is not None:
         numbers[CERTIFICATE_DAYS] = days
-    cut = " or more" if len(body) == _LARGEST_BODY else ""
+    cut = " or more" if len(body) == LARGEST_BODY else ""
+    rest = cut + _describe_text(text, is_scripted=is_scripted)
     return Frame(
         seen_at=now,
         place=f"{status}.{hashlib.sha256(text.encode()).hexdigest()[:16]}",
-        note=f"{format_url(url)} answers with status {status} and {len(body):,} bytes{cut}.",
+        note=f"{format_url(url)} answers with status {status} and {len(body):,} bytes{rest}.",
         text=text,
         states=frozenset({State.THERE if status < _FIRST_FAILURE else State.GONE}),
         numbers=numbers,
     )
+
+
+def _describe_text(text: str, *, is_scripted: bool) -> str:
+    """Say what a page shows if that is little, or JSON; empty: it is more."""
+    if len(text) >= _FEW_WORDS and text[:1] not in ("{", "["):
+        return ""
+    more = "; its scripts are not run, which may bring more" if is_scripted else ""
+    return f": {describe_content(text) or 'no text'}{more}"
 
 
 def _read_html(page: str) -> tuple[str, Sequence[float]]:

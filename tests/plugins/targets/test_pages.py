@@ -21,7 +21,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_program import web_access
 from taskmem_targets import hooks, pages
-from taskmem_targets.facts import CERTIFICATE_DAYS, PRICE, SIZE, STATUS
+from taskmem_targets.facts import CERTIFICATE_DAYS, LARGEST_BODY, PRICE, SIZE, STATUS
 from taskmem_targets.paced import PacedWatch
 from taskmem_targets.pages import PageSensor
 from tests.support.pages import PageServer, make_certificate, serve_pages
@@ -231,7 +231,7 @@ def test_a_change_is_told_and_counts_from_the_start_of_the_wait(server: PageServ
 def test_an_endless_page_is_read_up_to_a_limit(server: PageServer):
     server.pages["/"] = 200, {}, lambda: itertools.repeat(b"x" * 65_536)
     frame = look(server)
-    assert frame.numbers[SIZE] == pages._LARGEST_BODY
+    assert frame.numbers[SIZE] == LARGEST_BODY
     assert "bytes or more" in str(frame.note)
 
 
@@ -322,3 +322,71 @@ def test_the_days_of_a_certificate_are_counted(tmp_path: Path):
 def test_other_conditions_are_refused_with_the_forms():
     with pytest.raises(ConditionUnclear, match="has status == 200"):
         is_met("it exits", Frame.model_construct())
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"sha": "4f2", "db": {"up": true}}', 'JSON with $.sha "4f2", $.db.up true.'),
+        (b'[{"state": "ok"}]', 'JSON with $[0].state "ok".'),
+        (b"well\nOK\n", '"OK".'),
+        (b"", "no text."),
+        (b"<script>load()</script>Map", '"Map"; its scripts are not run, which may bring more.'),
+    ],
+)
+def test_a_note_says_what_is_there(server: PageServer, body: bytes, told: str):
+    server.pages["/"] = 200, HTML, body
+    note = str(look(server).note)
+    assert note.endswith(f"bytes: {told}"), note
+
+
+def test_a_long_page_is_not_quoted_in_its_note(server: PageServer):
+    server.pages["/"] = 200, HTML, b"word " * 1000
+    assert str(look(server).note).endswith("bytes.")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "why"),
+    [
+        ('"sold OUT" appears', '"sold OUT" appears: "Now SOLD out".'),
+        ("/out$/ appears", '/out$/ appears: "Now SOLD out".'),
+        ("bytes < 9 or left >= 3", 'left >= 3: "left: 5".'),
+        ("status == 200", "status is 200."),
+        ('"gone with it" is gone', '"gone with it" is gone.'),
+    ],
+)
+def test_a_wake_says_what_held(server: PageServer, sentence: str, why: str):
+    server.pages["/"] = 200, HTML, b"<p>Now SOLD out</p><p>left: 5</p>"
+    judge = hooks.wait_judge(Target(scheme="url", name="x"), parse_condition(sentence, "url"))
+    assert judge is not None
+    frame = look(server)
+    assert asyncio.run(judge.rule(frame)).observation == f"{why} {frame.note}"
+
+
+def test_a_wake_says_which_value_a_field_had(server: PageServer):
+    server.pages["/"] = 200, {}, b'{"n": 7, "state": "ok"}'
+    judge = hooks.wait_judge(
+        Target(scheme="url", name="x"), parse_condition('$.n > 5 and $.state is "ok"', "url")
+    )
+    assert judge is not None
+    seen = asyncio.run(judge.rule(look(server))).observation
+    assert seen.startswith('$.n is 7. $.state is "ok". http')
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "told"),
+    [
+        ("http://a.example/x", "certificate days < 14", "wait for url:https://a.example/x, until"),
+        ("https://a.example", "size >= 300000", "262,144 bytes are read at most"),
+    ],
+)
+def test_numbers_that_no_page_has_are_refused(name: str, sentence: str, told: str):
+    with pytest.raises(ConditionUnclear, match=told):
+        hooks.wait_judge(Target(scheme="url", name=name), parse_condition(sentence, "url"))
+
+
+def test_a_size_that_a_page_may_have_is_waited_for():
+    for sentence in ("size < 300000", "size >= 1000", "size == 1000"):
+        assert hooks.wait_judge(
+            Target(scheme="url", name="http://a.example"), parse_condition(sentence, "url")
+        )
