@@ -324,12 +324,13 @@ class Asker(Builder):
         if not any(name.endswith("task_register") for name in request.tools):
             self.refusals += 1
             return "My tools are still loading."
-        if not results:
+        if not results and not self.answer:
             return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
         if len(results) == 1:
             self.task_id = json.loads(results[0][results[0].index("{") :])["task_id"]
             return [self._use("task_update", task_id=self.task_id, ask="Which colour?")]
-        self.answer = results[-1]
+        if results:
+            self.answer = results[-1]
         return "I have done what there was to do."
 
 
