@@ -1,5 +1,5 @@
 """Check that an agent may see a file, and notice when it changes; for sensors of files."""
-# ruff: noqa: PTH115, PTH120
+# ruff: noqa: PTH112, PTH115, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
+
+T = TypeVar("T")
 
 _MOST_FOLDERS: Final = 8
 """How many folders a refusal names."""
@@ -94,6 +97,50 @@ def escape_name(name: object) -> str:
     )
 
 
+# --- what may never answer ----------------------------------------------------
+
+
+def start_in_own_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """Start a call that may hang, as at a mount that has gone away; return its future.
+
+    Its thread keeps neither other calls nor the end of the process waiting.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def settle(set_outcome: Callable[[], None]) -> None:
+        if not future.done():
+            set_outcome()
+
+    def run() -> None:
+        try:
+            set_outcome = partial(future.set_result, call())
+        except Exception as error:  # noqa: BLE001 - it is raised where the call is awaited
+            set_outcome = partial(future.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, set_outcome)
+
+    threading.Thread(target=run, name="file", daemon=True).start()
+    return future
+
+
+def list_mounts() -> Mapping[str, str]:
+    """Return the types of the mounted file systems, by folder; no file system is asked."""
+    import psutil
+
+    with contextlib.suppress(OSError, psutil.Error):
+        return {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    return {}
+
+
+def find_mount(path: str, mounts: Collection[str]) -> str | None:
+    """Return the mount that a path without links lies in; None: it is not known."""
+    return next(
+        (str(each) for each in (Path(path), *Path(path).parents) if str(each) in mounts), None
+    )
+
+
 # --- notifying ----------------------------------------------------------------
 
 
@@ -109,6 +156,8 @@ _COMPARE_SECONDS: Final = 60.0
 """How often files are compared with what they were."""
 _NUDGE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 1.0
+"""How long folders are awaited; one that answers later is watched from then on."""
 
 
 class FileChangeNotifier:
@@ -128,7 +177,10 @@ class FileChangeNotifier:
         self._local: Collection[Path] = ()
         """Those of them that nobody changes but this machine's kernel."""
         self._versions: dict[str, tuple[int, ...]] = {}
-        """The versions of the files at the last comparison."""
+        """The versions of the files in them at the last comparison."""
+        self._looking = asyncio.Lock()
+        self._hanging: set[Path] = set()
+        """The folders that have not answered yet."""
         self._comparing: asyncio.Task[None] | None = None
 
     def listen(self, path: str, listener: Callable[[bool], None]) -> None:
@@ -189,11 +241,10 @@ class FileChangeNotifier:
             self._local = ()  # a folder that hangs leaves all others to be looked at
             parents = {Path(path).parent for path in self._listeners}
             # The folders above tell that one was made anew, which has to be watched then.
-            above = {parent.parent for parent in parents}
-            folders = await asyncio.to_thread(_list_watchable, parents | above)
+            folders = await self._look_at(parents | {parent.parent for parent in parents})
             known = self._listeners.keys() | {*map(str, parents)}
-            self._local = await asyncio.to_thread(_list_local, folders)
-            self._versions |= await self._read_versions(self._listeners.keys() - self._versions)
+            self._local = _choose_local(folders)
+            self._versions = self._join_versions(folders) | self._versions
             # Changes between two watches are missed, so have the listeners look once.
             nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
             try:
@@ -227,18 +278,45 @@ class FileChangeNotifier:
         """Notify the listeners of files that differ from what they were a minute ago."""
         while True:
             await asyncio.sleep(_COMPARE_SECONDS)
-            self._local = await asyncio.to_thread(_list_local, self._watched)
-            now = await self._read_versions(self._versions)
-            changed = {
-                path for path in self._versions.keys() & now if now[path] != self._versions[path]
-            }
-            self._versions |= {path: now[path] for path in changed}
-            self._notify_listeners(*changed)
+            folders = await self._look_at(self._watched)
+            self._local = _choose_local(folders)
+            before, now = self._versions, self._join_versions(folders)
+            self._versions = before | now
+            self._notify_listeners(*(p for p in before.keys() & now if now[p] != before[p]))
 
-    async def _read_versions(self, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-        """Return the versions of those files whose folders tell of every change."""
-        told = [path for path in paths if self.tells(path)]
-        return await asyncio.to_thread(_read_versions, told)
+    async def _look_at(self, folders: Collection[Path]) -> Mapping[Path, _Folder]:
+        """Return those folders that may be watched and answer in time, each on its own.
+
+        Those that hang are looked at once, and watched from their answer on.
+        """
+        async with self._looking:
+            mounts = await asyncio.to_thread(list_mounts)
+            looks = dict[Path, asyncio.Future[_Folder | None]]()
+            for folder in {*folders} - self._hanging:
+                paths = [path for path in self._listeners if Path(path).parent == folder]
+                look = start_in_own_thread(partial(_look_at_folder, folder, paths, mounts))
+                looks[folder] = look
+            try:
+                if looks:
+                    await asyncio.wait(looks.values(), timeout=_ANSWER_SECONDS)
+            finally:
+                for folder in [each for each in looks if not looks[each].done()]:
+                    self._hanging.add(folder)
+                    looks.pop(folder).add_done_callback(partial(self._note_late_answer, folder))
+        found = dict[Path, _Folder]()
+        for folder, look in looks.items():
+            if look.exception() is None and (answer := look.result()) is not None:
+                found[folder] = answer
+        return found
+
+    def _join_versions(self, folders: Mapping[Path, _Folder]) -> dict[str, tuple[int, ...]]:
+        """Return the versions of the files that still have listeners."""
+        found = [item for each in folders.values() for item in each.versions.items()]
+        return {path: version for path, version in found if path in self._listeners}
+
+    def _note_late_answer(self, folder: Path, _look: object) -> None:
+        self._hanging.discard(folder)
+        self.renew()
 
     def _notify_listeners(self, *paths: str, was_removed: bool = False) -> None:
         for path in paths:
@@ -246,36 +324,44 @@ class FileChangeNotifier:
                 listener(was_removed)
 
 
-def _list_watchable(folders: Iterable[Path]) -> list[Path]:
-    """Return the folders that are there and may be watched; another would end the whole watch."""
-    return sorted(each for each in folders if os.access(each, os.R_OK | os.X_OK) and each.is_dir())
+class _Folder(NamedTuple):
+    """A folder that may be watched."""
+
+    is_local: bool
+    """True if nobody but this machine's kernel changes it."""
+    versions: Mapping[str, tuple[int, ...]]
+    """By path, what differs once a file was changed or replaced; empty: none is there."""
 
 
-def _list_local(folders: Iterable[Path]) -> frozenset[Path]:
-    """Return the folders on file systems that nobody changes but this machine's kernel."""
-    import psutil
+def _look_at_folder(
+    folder: Path, paths: Collection[str], mounts: Mapping[str, str]
+) -> _Folder | None:
+    """Return a folder with the versions of the files at some paths in it, if it is local.
 
-    mounts = dict[str, str]()
-    with contextlib.suppress(OSError, psutil.Error):
-        mounts = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
+    None: it is not there, or may not be watched, which would end the watch of all.
+    """
+    if not (os.access(folder, os.R_OK | os.X_OK) and os.path.isdir(folder)):
+        return None
+    end = resolve_links(str(folder))
+    mount = find_mount(end, mounts)
+    if mount is None or mounts[mount] not in _LOCAL:
+        return _Folder(is_local=False, versions={})
+    # Another file system, or one that a link leads to, may hang.
+    own = [path for path in paths if os.path.join(end, os.path.basename(path)) not in mounts]
+    return _Folder(is_local=True, versions={path: _read_version(path) for path in own})
 
-    def find_type(folder: Path) -> str | None:
-        parents = (resolved := Path(resolve_links(str(folder))), *resolved.parents)
-        return next((mounts[str(each)] for each in parents if str(each) in mounts), None)
 
-    return frozenset(each for each in folders if find_type(each) in _LOCAL)
+def _read_version(path: str) -> tuple[int, ...]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return (found.st_dev, found.st_ino, found.st_size, *times)
 
 
-def _read_versions(paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Return by path what differs once a file was changed or replaced; empty: none is there."""
-    versions = dict[str, tuple[int, ...]]()
-    for path in paths:
-        versions[path] = ()
-        with contextlib.suppress(OSError):
-            found = Path(path).stat()
-            times = found.st_mtime_ns, found.st_ctime_ns
-            versions[path] = (found.st_dev, found.st_ino, found.st_size, *times)
-    return versions
+def _choose_local(folders: Mapping[Path, _Folder]) -> Collection[Path]:
+    return frozenset(folder for folder, found in folders.items() if found.is_local)
 
 
 def _is_known(known: Collection[str], _change: object, path: str) -> bool:

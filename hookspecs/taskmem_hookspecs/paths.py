@@ -77,7 +77,12 @@ def _is_within(path: str, root: str) -> bool:
 
 def is_within_any(path: str, roots: Iterable[str]) -> bool:
     """Return True if a resolved path is one of the folders or lies below one."""
-    return any(_is_within(path, root) for root in roots)
+    roots = [*roots]
+    # No link is above a resolved path: a folder that it names is not asked, as others may hang.
+    named = (root.rstrip("/") for root in roots if os.path.isabs(root))
+    return any(f"{path}/".startswith(f"{root}/") for root in named) or any(
+        _is_within(path, root) for root in roots
+    )
 
 
 def is_hidden(path: str, home: str | None = None) -> bool:

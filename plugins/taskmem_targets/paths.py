@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetGone, TargetNotFound
@@ -17,15 +16,18 @@ from taskmem_hookspecs.conditions import State
 from taskmem_hookspecs.file_access import (
     FileChangeNotifier,
     escape_name,
+    find_mount,
+    list_mounts,
     read_handle_path,
     require_viewable,
+    start_in_own_thread,
 )
 from taskmem_targets.facts import SIZE
 
 _LOOK_SECONDS: Final = 5.0
 """Time limit of a look at a path; one on a mount that has gone away may never answer."""
-_MOST_LOOKS: Final = 32
-"""How many looks may hang before those of all paths do."""
+_MOST_HANGING: Final = 32
+"""How many looks at paths of one mount may hang before no wait begins there."""
 _ABSENT: Final = "-"
 """Place of a path that is not there."""
 _REST_SECONDS: Final = 3600.0
@@ -33,25 +35,27 @@ _REST_SECONDS: Final = 3600.0
 _MOST_FILES: Final = 1_000
 """How many files of a folder are looked at for when they were changed."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
+_Place = tuple[str, tuple[str, ...] | None]
+"""A path, and the folders in which it must lie."""
 _HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
 
 
-class _Found(NamedTuple):
+class _Entry(NamedTuple):
     """The file or folder at a path."""
 
-    place: str
+    version: str
     """Differs once it was changed or replaced."""
     size: int | None
-    """None: the names in the folder may not be read."""
+    """Bytes, or names in the folder; None: they may not be read."""
     changed_at: datetime | None
     """When it, or a file in the folder, was changed; None: they may not be read, or are many."""
     is_folder: bool
 
 
-class _Look(NamedTuple):
-    """A look at a path."""
+class _Finding(NamedTuple):
+    """The result of a look at a path."""
 
-    found: _Found | None
+    entry: _Entry | None
     """None: nothing is there."""
     is_plain: bool
     """True if its folder tells what becomes of it: it is neither a link nor a folder."""
@@ -59,12 +63,60 @@ class _Look(NamedTuple):
     """True if its folder may be read, and so be watched."""
 
 
+class _Looks:
+    """Looks at paths, each in a thread of its own, as one on a mount that is gone may hang.
+
+    While one hangs, no other thread looks at the same path.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[_Place, asyncio.Future[_Finding]] = {}
+        self._hanging: set[_Place] = set()
+        """Those of them that have not answered in time."""
+
+    async def look(self, path: str, within: tuple[str, ...] | None) -> _Finding:
+        """Look at a path.
+
+        Raises:
+            NotAllowed: It may not be shown.
+            TimeoutError: It did not answer.
+            OSError: It cannot be looked at.
+        """
+        place = path, within
+        if place not in self._running:
+            self._running[place] = start_in_own_thread(partial(_look_at, path, within))
+            self._running[place].add_done_callback(lambda _: self._note_end(place))
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await asyncio.shield(self._running[place])
+        except TimeoutError:
+            if place in self._running:  # else the file system itself says so
+                self._hanging.add(place)
+            raise
+
+    def are_too_many(self, path: str, within: tuple[str, ...] | None) -> bool:
+        """Tell whether so many other looks hang at a path's mount that no wait may begin there.
+
+        What a link leads to counts for the mount that the link lies in.
+        """
+        others = self._hanging - {(path, within)}
+        if len(others) < _MOST_HANGING:
+            return False
+        mounts = list_mounts()
+        found = [find_mount(each, mounts) for each, _ in others]
+        return found.count(find_mount(path, mounts)) >= _MOST_HANGING
+
+    def _note_end(self, place: _Place) -> None:
+        del self._running[place]
+        self._hanging.discard(place)
+
+
 class PathSensor:
     """Plays Sensor for `path:/absolute/path`."""
 
     def __init__(self) -> None:
         self._changes = FileChangeNotifier()
-        self._looks = threading.Semaphore(_MOST_LOOKS)
+        self._looks = _Looks()
 
     async def watch(self, target: Target) -> PathWatch:
         """Start to watch a path, whether or not anything is there.
@@ -86,14 +138,9 @@ class PathSensor:
 class PathWatch:
     """Plays Watch on one path."""
 
-    def __init__(
-        self, target: Target, changes: FileChangeNotifier, looks: threading.Semaphore
-    ) -> None:
-        """Take the path; `looks` limits those that hang, as at a mount."""
+    def __init__(self, target: Target, changes: FileChangeNotifier, looks: _Looks) -> None:
         self._path, self._within = target.name, target.within
         self._looks = looks
-        self._look: asyncio.Future[_Look] | None = None
-        """The last look, if it hangs."""
         self._is_plain = False
         """As in the last look."""
         self._changed = asyncio.Event()
@@ -107,11 +154,13 @@ class PathWatch:
             NotAllowed: It may not be shown.
             TargetNotFound: It cannot be looked at now.
         """
+        if self._looks.are_too_many(self._path, self._within):
+            raise TargetNotFound(self._describe_failure(TimeoutError()), sure=False)
         try:
-            found = await self._find()
+            entry = await self._read_entry()
         except OSError as error:
             raise TargetNotFound(self._describe_failure(error), sure=False) from error
-        if found is None and not _PATTERN_SIGNS.isdisjoint(self._path):
+        if entry is None and not _PATTERN_SIGNS.isdisjoint(self._path):
             folder = escape_name(os.path.dirname(self._path))
             raise InvalidArguments(
                 f"A path names one file or folder, without patterns; wait until path:{folder} "
@@ -132,11 +181,11 @@ class PathWatch:
             TargetGone: It cannot be looked at.
         """
         try:
-            found = await self._find()
+            entry = await self._read_entry()
         except OSError as error:
             raise TargetGone(self._describe_failure(error)) from error
-        place = found.place if found else _ABSENT
-        return Frame(seen_at=datetime.now(UTC), place=place, tail=self._describe(found))
+        place = entry.version if entry else _ABSENT
+        return Frame(seen_at=datetime.now(UTC), place=place, tail=self._describe(entry))
 
     async def end(self) -> str:
         """Return the place of the path as it is now; raises as `here` does."""
@@ -146,18 +195,18 @@ class PathWatch:
         """Return what became of the path since a wait began."""
         seen_at = datetime.now(UTC)
         try:
-            found = await self._find()
+            entry = await self._read_entry()
         except OSError as error:
             return Frame(seen_at=seen_at, place=place, note=self._describe_failure(error))
-        now = found.place if found else _ABSENT
+        now = entry.version if entry else _ABSENT
         changed = {State.CHANGED} if now != start else set[State]()
         return Frame(
             seen_at=seen_at,
             place=now,
-            changed_at=found.changed_at if found else None,
-            note=self._describe(found),
-            states=frozenset({State.THERE if found else State.GONE, *changed}),
-            numbers={} if found is None or found.size is None else {SIZE: found.size},
+            changed_at=entry.changed_at if entry else None,
+            note=self._describe(entry),
+            states=frozenset({State.THERE if entry else State.GONE, *changed}),
+            numbers={} if entry is None or entry.size is None else {SIZE: entry.size},
         )
 
     async def wait_for_change(self) -> None:
@@ -172,29 +221,26 @@ class PathWatch:
     def _note_change(self, _was_removed: bool) -> None:  # noqa: FBT001 - as it is called
         self._changed.set()
 
-    async def _find(self) -> _Found | None:
-        """Look at the path; None: nothing is there.
+    async def _read_entry(self) -> _Entry | None:
+        """Look at the path, and watch its folder if that is new; None: nothing is there.
 
         Raises:
             NotAllowed: It may not be shown.
-            OSError: It cannot be looked at, did not answer, or the look before it still hangs.
+            OSError: It cannot be looked at, or did not answer.
         """
-        if self._look is None or self._look.done():
-            self._look = _run_in_thread(self._looks, lambda: _find(self._path, self._within))
-        async with asyncio.timeout(_LOOK_SECONDS):
-            look = await asyncio.shield(self._look)
-        self._is_plain = look.is_plain
-        if look.has_folder and not self._changes.watches(self._path):
-            self._changes.renew()  # its folder is new
-        return look.found
+        found = await self._looks.look(self._path, self._within)
+        self._is_plain = found.is_plain
+        if found.has_folder and not self._changes.watches(self._path):
+            self._changes.renew()
+        return found.entry
 
-    def _describe(self, found: _Found | None) -> str:
+    def _describe(self, entry: _Entry | None) -> str:
         name = escape_name(self._path)
-        if found is None:
+        if entry is None:
             return f"{name} is not there."
-        unit = "names" if found.is_folder else "bytes"
-        size = "" if found.size is None else f" with {found.size:,} {unit}"
-        at = found.changed_at
+        unit = "names" if entry.is_folder else "bytes"
+        size = "" if entry.size is None else f" with {entry.size:,} {unit}"
+        at = entry.changed_at
         changed = "" if at is None else f"; last changed at {at:%H:%M:%S} UTC"
         return f"{name} is there{size}{changed}."
 
@@ -203,38 +249,7 @@ class PathWatch:
         return f"{escape_name(self._path)} cannot be looked at ({why})."
 
 
-def _run_in_thread(limit: threading.Semaphore, look: Callable[[], _Look]) -> asyncio.Future[_Look]:
-    """Run a look in a thread that does not keep the daemon from ending, if it hangs."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_Look] = loop.create_future()
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())
-    if not limit.acquire(blocking=False):
-        future.set_exception(TimeoutError())
-        return future
-
-    def settle(found: _Look | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if found is not None:
-            future.set_result(found)
-        elif error is not None:
-            future.set_exception(error)
-
-    def run() -> None:
-        found, failure = None, None
-        try:
-            found = look()
-        except Exception as error:  # noqa: BLE001 - it is raised where the look is awaited
-            failure = error
-        limit.release()
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, found, failure)
-
-    threading.Thread(target=run, name="path", daemon=True).start()
-    return future
-
-
-def _find(path: str, within: tuple[str, ...] | None) -> _Look:
+def _look_at(path: str, within: tuple[str, ...] | None) -> _Finding:
     """Look at a path; of a folder, the names in it are its size.
 
     Raises:
@@ -247,7 +262,7 @@ def _find(path: str, within: tuple[str, ...] | None) -> _Look:
     try:
         handle = os.open(end, _HANDLE_FLAGS)
     except (FileNotFoundError, NotADirectoryError):
-        return _Look(found=None, is_plain=not is_link, has_folder=has_folder)
+        return _Finding(entry=None, is_plain=not is_link, has_folder=has_folder)
     try:
         # A folder of its path may have become a link since.
         if (name := read_handle_path(handle)) is not None:
@@ -262,13 +277,13 @@ def _find(path: str, within: tuple[str, ...] | None) -> _Look:
     finally:
         os.close(handle)
     parts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-    found = _Found(
-        place=".".join(map(str, parts)),
+    entry = _Entry(
+        version=".".join(map(str, parts)),
         size=size,
         changed_at=None if changed is None else datetime.fromtimestamp(changed, UTC),
         is_folder=is_folder,
     )
-    return _Look(found=found, is_plain=not (is_link or is_folder), has_folder=has_folder)
+    return _Finding(entry=entry, is_plain=not (is_link or is_folder), has_folder=has_folder)
 
 
 def _read_folder(folder: str, changed: float) -> tuple[int | None, float | None]:

@@ -22,8 +22,10 @@ from taskmem_hookspecs import (
     Judge,
     NotAllowed,
     Target,
+    TargetNotFound,
     file_access,
 )
+from taskmem_hookspecs import paths as hook_paths
 from taskmem_hookspecs.conditions import State
 from taskmem_hookspecs.testing import DAWN, JudgeSuite, SensorSuite
 from taskmem_targets import hooks, paths
@@ -228,7 +230,7 @@ def test_a_folder_rests_as_long_as_the_files_in_it(
     while files[-1].stat().st_ctime <= before:
         files[-1].write_text("more")  # the folder's own times stay as they are
 
-    found = paths._find(str(tmp_path), None).found
+    found = paths._look_at(str(tmp_path), None).entry
 
     assert found is not None
     at = found.changed_at and found.changed_at.timestamp()
@@ -263,16 +265,16 @@ def test_a_pattern_is_refused_unless_a_file_has_that_name(tmp_path: Path, name: 
 
 
 def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    hangs, find = threading.Event(), paths._find
+    hangs, find = threading.Event(), paths._look_at
 
-    def find_late(path: str, within: tuple[str, ...] | None) -> paths._Look:
+    def find_late(path: str, within: tuple[str, ...] | None) -> paths._Finding:
         assert hangs.wait(10)
         return find(path, within)
 
     async def run() -> list[Frame]:
         watch = await PathSensor().watch(Target(scheme="path", name=str(tmp_path)))
         place = await watch.end()
-        monkeypatch.setattr("taskmem_targets.paths._find", find_late)
+        monkeypatch.setattr("taskmem_targets.paths._look_at", find_late)
         monkeypatch.setattr("taskmem_targets.paths._LOOK_SECONDS", 0.05)
         hanging = await watch.look(place, place)
         hangs.set()
@@ -285,6 +287,86 @@ def test_a_mount_that_does_not_answer_says_so(tmp_path: Path, monkeypatch: pytes
     assert "did not answer within" in str(hanging.note)
     assert not hanging.states
     assert answered.states
+
+
+def test_looks_that_hang_keep_no_other_from_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    hung, hangs, look_at = tmp_path / "hung", threading.Event(), paths._look_at
+    asked: list[str] = []
+
+    def look_late(path: str, within: tuple[str, ...] | None) -> paths._Finding:
+        asked.append(path)
+        assert not path.startswith(str(hung)) or hangs.wait(10)
+        return look_at(path, within)
+
+    async def run() -> Frame:
+        sensor = PathSensor()
+        for name in ("1", "1", "2", "3"):
+            with pytest.raises(TargetNotFound, match="did not answer"):
+                await sensor.watch(Target(scheme="path", name=str(hung / name)))
+        monkeypatch.setattr(paths, "_LOOK_SECONDS", 10)
+        watch = await sensor.watch(Target(scheme="path", name=str(tmp_path / "file")))
+        frame = await watch.here()
+        await watch.close()
+        hangs.set()
+        for name in ("1", "2", "3"):
+            watch = await sensor.watch(Target(scheme="path", name=str(hung / name)))
+            await watch.close()
+        return frame
+
+    monkeypatch.setattr(paths, "_look_at", look_late)
+    monkeypatch.setattr(paths, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(paths, "_MOST_HANGING", 2)
+    monkeypatch.setattr(paths, "list_mounts", lambda: {"/": "ext4", str(hung): "fuse"})
+    assert "is not there" in str(asyncio.run(run()).tail)
+    assert [Path(path).name for path in asked[:4]] == ["1", "2", "file", "file"]
+
+
+def test_a_folder_that_hangs_keeps_no_other_from_being_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    hung, hangs, is_allowed = tmp_path / "hung", threading.Event(), os.access
+    hung.mkdir()
+    (tmp_path / "file").touch()
+    (hung / "other").hardlink_to(tmp_path / "file")
+    monkeypatch.setattr(file_access, "_COMPARE_SECONDS", 0.05)
+    monkeypatch.setattr(file_access, "_ANSWER_SECONDS", 0.05)
+
+    def ask_late(path: object, mode: int) -> bool:
+        assert path != hung or hangs.wait(30)
+        return is_allowed(path, mode)  # type: ignore[arg-type]
+
+    async def run() -> None:
+        sensor = PathSensor()
+        names = (hung / "new", tmp_path / "file")
+        watches = [await sensor.watch(Target(scheme="path", name=str(each))) for each in names]
+        monkeypatch.setattr(file_access.os, "access", ask_late)
+        sensor._changes.renew()
+        while watches[0].rest_seconds or not watches[1].rest_seconds:
+            await asyncio.wait_for(watches[1].wait_for_change(), 10)
+        here = await watches[1].end()
+        (hung / "other").write_text("through another name")
+        while State.CHANGED not in (await watches[1].look(here, here)).states:
+            await asyncio.wait_for(watches[1].wait_for_change(), 10)
+        hangs.set()
+        while not watches[0].rest_seconds:
+            await asyncio.wait_for(watches[0].wait_for_change(), 10)
+        for each in watches:
+            await each.close()
+
+    asyncio.run(run())
+
+
+def test_a_folder_that_is_named_is_enough_to_allow_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    resolve = hook_paths.resolve_links
+    monkeypatch.delenv("TASKMEM_HOME")
+    monkeypatch.setattr(hook_paths, "resolve_links", lambda path: pytest.fail(f"asked {path}"))
+    monkeypatch.setattr(file_access, "resolve_links", resolve)
+    allowed = ("/mnt/hung", str(tmp_path))
+    assert file_access.require_viewable(str(tmp_path / "file"), allowed) == str(tmp_path / "file")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
@@ -334,7 +416,7 @@ def test_a_path_that_became_a_link_to_a_key_shows_nothing(
 
     monkeypatch.setattr(file_access, "resolve_links", resolve_and_swap)
     with pytest.raises(NotAllowed, match="is never shown"):
-        paths._find(str(file), None)
+        paths._look_at(str(file), None)
 
 
 def test_a_folder_that_may_not_be_watched_hides_no_other(
