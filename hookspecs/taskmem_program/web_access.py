@@ -23,6 +23,8 @@ from taskmem_hookspecs.file_access import escape_name
 Reach = Literal["all", "public", "none"]
 """Which addresses may be asked: all but those that serve credentials, public ones, or none."""
 _NAT64: Final = ip_network("64:ff9b::/96")
+_LOCAL_NAT64: Final = ip_network("64:ff9b:1::/48")
+"""Translated within a network of its operator, to addresses of that (RFC 8215)."""
 _IPV4_COMPATIBLE: Final = ip_network("::/96")
 _METADATA: Final = frozenset(
     map(
@@ -54,7 +56,9 @@ def is_public(address: str) -> bool:
     """
     meant = [*_expand_address(ip_address(address.partition("%")[0]))]
     # A translated address is as public as its target.
-    return all(each.is_global and not each.is_multicast for each in meant[1:] or meant)
+    return meant[0] not in _LOCAL_NAT64 and all(
+        each.is_global and not each.is_multicast for each in meant[1:] or meant
+    )
 
 
 def _expand_address(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
@@ -62,7 +66,7 @@ def _expand_address(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv
     yield ip
     if isinstance(ip, IPv4Address):
         return
-    if ip in _NAT64 or ip in _IPV4_COMPATIBLE:
+    if any(ip in each for each in (_NAT64, _LOCAL_NAT64, _IPV4_COMPATIBLE)):
         yield IPv4Address(int(ip) & 0xFFFFFFFF)
     for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())):
         if inner is not None:
@@ -93,7 +97,11 @@ class WebFailure(Exception):
         """True if it is known that nothing is there."""
 
 
-class PrivateAddress(WebFailure):
+class ForbiddenAddress(WebFailure):
+    """A page lies where none is asked."""
+
+
+class PrivateAddress(ForbiddenAddress):
     """A page lies on this machine or in a private network, which may not be asked."""
 
 
@@ -196,7 +204,7 @@ async def _resolve_addresses(url: httpx.URL, allowed: Reach) -> Sequence[str]:
             is_absent=is_unknown and await _knows_public_names(),
         ) from None
     if not all(is_askable(address) for address in resolved):
-        raise WebFailure(
+        raise ForbiddenAddress(
             f"{escape_name(url.host)} is an address of this machine's own network link or "
             "of a cloud's credentials, which is never asked."
         )

@@ -19,6 +19,7 @@ import httpx
 from taskmem_hookspecs import Frame, InvalidArguments, NotAllowed, Target
 from taskmem_hookspecs.conditions import State
 from taskmem_program.web_access import (
+    ForbiddenAddress,
     PrivateAddress,
     Reach,
     WebClient,
@@ -116,7 +117,7 @@ async def _find_page(web: WebClient, url: httpx.URL, reach: Reach) -> Frame:
     """Ask for a page once.
 
     Raises:
-        NotAllowed: It lies in a private network, where it may not be asked.
+        NotAllowed: It lies where it may not be asked.
     """
     try:
         async with (
@@ -126,6 +127,8 @@ async def _find_page(web: WebClient, url: httpx.URL, reach: Reach) -> Frame:
             return await _read_answer(url, answer)
     except PrivateAddress as refusal:
         raise NotAllowed(f"{str(refusal).removesuffix('.')}; {_ALLOW_PRIVATE}") from refusal
+    except ForbiddenAddress as refusal:
+        raise NotAllowed(str(refusal)) from refusal
     except TimeoutError:
         note = f"{format_url(url)} did not answer within {_TOTAL_SECONDS:g} s."
     except WebFailure as failure:

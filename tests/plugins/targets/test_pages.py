@@ -264,6 +264,61 @@ def test_no_private_address_is_asked_for_an_agent(
     assert not server.asked
 
 
+@pytest.mark.parametrize("within", [None, ANYWHERE])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[64:ff9b:1::a9fe:a9fe]",
+        "[fd00:ec2::254]",
+    ],
+)
+def test_an_address_of_credentials_is_refused_to_all(address: str, within: object):
+    async def run() -> None:
+        target = Target(scheme="url", name=f"http://{address}/")
+        watched = await PageSensor(REST).watch(target.model_copy(update={"within": within}))
+        try:
+            await watched.here()
+        finally:
+            await watched.close()
+
+    with pytest.raises(NotAllowed, match="which is never asked"):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0",  # noqa: S104 - it is asked, not bound
+        "10.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "100.64.0.1",
+        "[::]",
+        "[ff02::1]",
+        "[::ffff:10.0.0.1]",
+        "[64:ff9b::a00:1]",
+        "[64:ff9b:1::a00:1]",
+        "[2002:a00:1::]",
+        "[fc00::1]",
+    ],
+)
+def test_what_is_not_public_is_refused_to_agents(address: str):
+    async def run() -> None:
+        target = Target(scheme="url", name=f"http://{address}/", within=ANYWHERE)
+        watched = await PageSensor(REST).watch(target)
+        try:
+            await watched.here()
+        finally:
+            await watched.close()
+
+    with pytest.raises(NotAllowed):
+        asyncio.run(run())
+
+
 def test_the_setting_allows_all_pages_or_none(server: PageServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TASKMEM_WAIT_URLS", "all")
     assert look(server, within=ANYWHERE).numbers[STATUS] == 200
