@@ -1,4 +1,4 @@
-"""Look at targets that tell of nothing again and again, more seldom the longer a wait lasts."""
+"""Look at targets that tell of nothing again and again, more seldom the longer they are watched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskmem_hookspecs.conditions import State
 LONGEST_REST: Final = 60.0
 """Longest rest between two looks, in seconds."""
 _REST_SHARE: Final = 1 / 20
-"""Share of a wait's age for which its target rests between two looks."""
+"""Share of the time since which a target is watched for which it rests between two looks."""
 _FRESH_SECONDS: Final = 1.0
 """Age up to which a look tells how a target is when a wait begins."""
 _FIRST_LOOK_SECONDS: Final = 8.0
@@ -41,7 +41,7 @@ class PacedWatch:
         self._first_place = ""
         """Place of the first finding; empty: there is none."""
         self._found_at = self._began = asyncio.get_running_loop().time()
-        """When it ended, and when the last wait began, as the loop counts."""
+        """When it ended, and when the first wait began, as the loop counts."""
         self._hurry = asyncio.Event()
         self._looked = asyncio.Event()
         """Set at the end of each look."""
@@ -56,7 +56,7 @@ class PacedWatch:
         Raises:
             NotAllowed: The target may not be looked at.
         """
-        now = self._began = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
         if self._found is None or now - self._found_at > _FRESH_SECONDS:
             self._looked.clear()
             self._hurry.set()

@@ -42,6 +42,8 @@ def look(target, caller, sandbox="workspace", roots=ROOTS, runs=(), *, commands=
         ("feed:/srv/news.xml", PERSON, None),
         *((each, PERSON, None) for each in HIDDEN),
         *((each, AGENT, None) for each in HIDDEN),
+        ("url:https://a.example", PERSON, None),
+        ("url:https://a.example", AGENT, ()),
         ("path:/srv/app/out", PERSON, None),
         ("path:/srv/app/out", AGENT, ("/srv/app", *ROOTS)),
         ("path:/srv/app/out", BOXED, ("/srv/app",)),

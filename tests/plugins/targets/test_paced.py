@@ -7,6 +7,7 @@ import pytest
 
 from taskmem_hookspecs import Frame
 from taskmem_hookspecs.conditions import State
+from taskmem_targets import paced
 from taskmem_targets.paced import PacedWatch, compute_rest
 
 
@@ -36,6 +37,31 @@ def test_a_wait_that_begins_has_it_looked_at_anew():
         return [first, again, later]
 
     assert asyncio.run(run()) == ["1", "1", "2"]
+
+
+def test_a_wait_that_begins_later_leaves_the_pace_as_it_is(monkeypatch: pytest.MonkeyPatch):
+    ages: list[float] = []
+
+    def note_age(age: float, _duration: float, _shortest: float) -> float:
+        ages.append(age)
+        return 3600
+
+    async def find() -> Frame:
+        return Frame(seen_at=datetime.now(UTC), place="1")
+
+    async def run() -> None:
+        watched = PacedWatch(find, 5)
+        await watched.here()
+        watched._began -= 1000
+        watched._found_at -= 10
+        await watched.here()
+        await asyncio.sleep(0)
+        await watched.close()
+
+    monkeypatch.setattr(paced, "compute_rest", note_age)
+    asyncio.run(run())
+    assert len(ages) == 2
+    assert ages[1] >= 1000
 
 
 def test_a_wait_that_began_before_a_finding_counts_from_it():
