@@ -139,9 +139,12 @@ class TextForm(Value):
 
     text: Line
     gone: bool = False
+    new: bool = False
+    """True if only what was not there when the wait began counts."""
 
     def __str__(self) -> str:
-        return f"{quote(self.text)} {'is gone' if self.gone else 'appears'}"
+        new = "new " if self.new else ""
+        return f"{new}{quote(self.text)} {'is gone' if self.gone else 'appears'}"
 
 
 class RegexForm(Value):
@@ -149,12 +152,14 @@ class RegexForm(Value):
 
     regex: Line
     """Starts with `(?i)` to ignore case."""
+    new: bool = False
+    """True if only what was not there when the wait began counts."""
 
     def __str__(self) -> str:
         pattern = self.regex.removeprefix("(?i)")
         flag = "i" if pattern != self.regex else ""
         escaped = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern)
-        return f"/{escaped}/{flag} appears"
+        return f"{'new ' if self.new else ''}/{escaped}/{flag} appears"
 
 
 class ExitForm(Value):
@@ -233,15 +238,17 @@ FIELD_PREFIX: Final = "$."
 
 
 class FieldForm(Value):
-    """A field of the JSON that a page or command answers has a value."""
+    """A field of the JSON that a page or command answers has a value, or changes."""
 
-    field: Annotated[Line, Field(pattern=r"^\$\.[^\s\"]+$")]
-    """Path of the field; `[]` stands for any item of a list."""
-    value: Line
-    """Text, or another value as JSON writes it: `true`, `null`."""
+    field: Annotated[Line, Field(pattern=r"^(\$\.[^\s\"]+|status|price)$")]
+    """Path of the field; `[]` stands for any item of a list. Of what changes also `status` and
+    `price`, which are no fields of JSON."""
+    value: Line | None
+    """Text, or another value as JSON writes it: `true`, `null`; None: another than when the wait
+    began."""
 
     def __str__(self) -> str:
-        return f"{self.field} is {quote(self.value)}"
+        return f"{self.field} {'changes' if self.value is None else f'is {quote(self.value)}'}"
 
 
 _STATE_WORDS: Final[Mapping[State, str]] = {
@@ -317,6 +324,12 @@ class Condition(Value):
     def forms(self) -> tuple[tuple[Form, ...], ...]:
         """The forms of each side."""
         return tuple(side.forms for side in self.sides)
+
+    @property
+    def is_from_now(self) -> bool:
+        """True if only what was not there when the wait began counts."""
+        forms = (form for side in self.sides for form in side.forms)
+        return any(isinstance(form, TextForm | RegexForm) and form.new for form in forms)
 
     @property
     def parsed_sides(self) -> tuple[int, ...]:

@@ -101,6 +101,9 @@ class Frame(Value):
     status is unknown, or the target is no command."""
     states: frozenset[State] = frozenset()
     """States that a target without text is in, of which a change counts since the wait's start."""
+    before: str = ""
+    """The target as it was when the wait began, as its watch writes that for its own judge; empty:
+    that is not told."""
     numbers: Mapping[str, float] = {}
     """Its numbers by their names, in lower case, such as `size`."""
     gone: str | None = None

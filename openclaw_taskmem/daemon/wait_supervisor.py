@@ -208,15 +208,19 @@ class WaitSupervisor:
                 log.debug("%s cannot be seen: %s", target, error)
             raise
         try:
-            here = await self._read_position(target)
+            here = await self._read_position(target, from_now=condition.is_from_now)
         except TargetGone:
             # The watched one is gone; another of that name may exist.
             try:
-                here = await self._read_position(target)
+                here = await self._read_position(target, from_now=condition.is_from_now)
             except TargetGone as gone:
                 raise TargetNotFound(str(gone)) from gone
         return TargetPreview(
-            start=here.place, tail=here.tail, note=here.note, understood=understood
+            start=here.place,
+            tail=here.tail,
+            note=here.note,
+            from_now=condition.is_from_now,
+            understood=understood,
         )
 
     def _assign_judges(self, target: Target, condition: Condition) -> tuple[UnderstoodSide, ...]:
@@ -273,10 +277,12 @@ class WaitSupervisor:
             )
         return place
 
-    async def _read_position(self, target: Target) -> Frame:
+    async def _read_position(self, target: Target, *, from_now: bool = False) -> Frame:
+        """Return where a new wait reads; `from_now`: behind all that is there already."""
         watcher = await self._watchers.get_watcher(target)
         self._watchers.close_later(watcher)
-        return await watcher.here()
+        here = await watcher.here()
+        return here.model_copy(update={"place": await watcher.end()}) if from_now else here
 
     # --- the daemon's life ----------------------------------------------------
 

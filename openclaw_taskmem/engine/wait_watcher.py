@@ -18,6 +18,8 @@ class TargetPreview(Value):
     """The place at which a wait opened now starts to read."""
     tail: str | None = None
     """The last text on the target; None: it has no text."""
+    from_now: bool = False
+    """True if only what comes after that place counts, even if the wait began earlier."""
     note: str | None = None
     """A sentence about the target for the waiting agent; None: nothing to add."""
     understood: tuple[UnderstoodSide, ...] = ()

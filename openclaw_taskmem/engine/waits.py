@@ -243,7 +243,9 @@ def rearm_wait(
         _guard_wait(context, facts.wait, caller)
         ours = context.store.serves(facts.wait.home)
         starts = (
-            (waits.find_restart_position(part, request, end) if ours else end) or found.start
+            found.start
+            if found.from_now and request.wake_when is not None
+            else (waits.find_restart_position(part, request, end) if ours else end) or found.start
             for part, end, found in zip(
                 several.list_parts(facts.wait), behind, previews, strict=True
             )

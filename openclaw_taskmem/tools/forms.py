@@ -479,13 +479,13 @@ _ALSO_FIELDS: Final[dict[str, JsonValue]] = {
     "wake_when": {"type": "string"},
 }
 FORMS_HELP: Final = (
-    '"text" appears | "text" is gone '
+    '"text" appears | new "text" appears | "text" is gone '
     "| /regex/ appears (RE2; /regex/i) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
     "| asks yes or no | asks for input | quiet for "
     "30 s | 80 % (42/120; NAME 80 %) | NAME >= N (< <= > ==). "
     "Join by or / and. "
-    "Of panes and logs only what comes later counts. "
+    "Panes and logs count from now. "
     "Plain English: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
@@ -512,7 +512,7 @@ class SmartWait(Form):
         Field(
             description="pty:NAME, pty:tmux:PANE, pty:file:/log, window:TITLE, screen, "
             "path:/P (appears, is gone, changes, size >= N), "
-            'url:https://U (answers, is down, status 200, price < 9, $.a is "b"), '
+            'url:https://U (answers, is down, status 200, price < 9, $.a is "b", $.a changes), '
             "command:gh run view 7 (no shell), "
             "process:PID, time:18:00 (tomorrow 9:00, 90m, cron 0 9 * * *), "
             "task:ID (completes, step 2 done), session:SUBAGENT (ends), queue:ROLE"

@@ -23,6 +23,7 @@ from taskmem_hookspecs.conditions import (
     write_number,
 )
 from taskmem_hookspecs.matching import compile_regex, find_number, find_text
+from taskmem_targets.beginnings import find_new_lines, find_new_value
 
 SIZE: Final = "size"
 """The number of bytes of a file or page, or of the names in a folder."""
@@ -161,23 +162,31 @@ def _explain_form(form: Form, frame: Frame, *, is_cased: bool) -> str | None:
             )
         case ExitForm():
             holds = _holds_exit(form, frame)
-        case TextForm() if frame.text is not None:
-            # A text without capitals is found in any case.
-            line = find_text(frame.text, form.text if is_cased else form.text.lower())
-            if not form.gone:
-                return None if line is None else _quote_line(form, line)
-            # An error page, or a command that printed nothing, says of no text that it is gone.
-            is_sure = bool(frame.text.strip()) and State.GONE not in frame.states
-            return str(form) if line is None and is_sure else None
-        case RegexForm() if frame.text is not None:
-            line = compile_regex(form.regex).find(frame.text)
-            return None if line is None else _quote_line(form, line)
+        case FieldForm(value=None):
+            return find_new_value(frame, form.field)
+        case TextForm() | RegexForm() if frame.text is not None:
+            return _explain_text(form, frame, is_cased=is_cased)
         case FieldForm() if frame.text is not None:
-            holds = form.value in map(_write_value, _find_fields(frame.text, form.field))
-            return str(form) if holds else None
+            values = map(_write_value, _find_fields(frame.text, form.field))
+            return str(form) if any(value == form.value for value in values) else None
         case _:
             holds = False
     return "" if holds else None
+
+
+def _explain_text(form: TextForm | RegexForm, frame: Frame, *, is_cased: bool) -> str | None:
+    """Quote the line that has a text or matches; of one that is gone, say so; None: neither."""
+    text = (find_new_lines(frame) if form.new else frame.text) or ""
+    if isinstance(form, RegexForm):
+        line = compile_regex(form.regex).find(text)
+    else:
+        # A text without capitals is found in any case.
+        line = find_text(text, form.text if is_cased else form.text.lower())
+        if form.gone:
+            # An error page, or a command that printed nothing, says of no text that it is gone.
+            is_sure = bool(text.strip()) and State.GONE not in frame.states
+            return str(form) if line is None and is_sure else None
+    return None if line is None else _quote_line(form, line)
 
 
 def _quote_line(form: TextForm | RegexForm, line: str) -> str:

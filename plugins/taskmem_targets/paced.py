@@ -10,6 +10,7 @@ from typing import Final
 
 from taskmem_hookspecs import Frame, NotAllowed
 from taskmem_hookspecs.conditions import State
+from taskmem_targets.beginnings import write_beginning
 
 LONGEST_REST: Final = 60.0
 """Longest rest between two looks, in seconds."""
@@ -19,6 +20,9 @@ _FRESH_SECONDS: Final = 1.0
 """Age up to which a look tells how a target is when a wait begins."""
 _FIRST_LOOK_SECONDS: Final = 8.0
 """How long the first look at a target is awaited when a wait begins; the core waits 10 s."""
+
+_BEHIND_PLACE: Final = ":"
+"""Between a place and what was there when a wait began."""
 
 
 def compute_rest(age: float, duration: float, shortest: float) -> float:
@@ -38,8 +42,8 @@ class PacedWatch:
         self._find, self._shortest_rest = find, shortest_rest
         self._found: Frame | Exception | None = None
         """The finding of the last look, or why it failed; None: none has ended."""
-        self._first_place = ""
-        """Place of the first finding; empty: there is none."""
+        self._first_start = ""
+        """Start of a wait that began at the first finding; empty: there is none."""
         self._found_at = self._began = asyncio.get_running_loop().time()
         """When it ended, and when the first wait began, as the loop counts."""
         self._hurry = asyncio.Event()
@@ -66,7 +70,13 @@ class PacedWatch:
         if isinstance(self._found, Exception):
             raise self._found
         frame = self._found or _build_unknown_frame("")
-        told = {"text": None, "note": None, "tail": frame.note, "states": frozenset[State]()}
+        told = {
+            "place": _write_start(frame),
+            "text": None,
+            "note": None,
+            "tail": frame.note,
+            "states": frozenset[State](),
+        }
         return frame.model_copy(update=told)
 
     async def end(self) -> str:
@@ -74,15 +84,20 @@ class PacedWatch:
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what the last look found; raise why it failed."""
+        """Return what the last look found; raise why it failed.
+
+        A start is the first place, with what was there for judges that look for what is new.
+        """
         if isinstance(self._found, Exception) and not isinstance(self._found, NotAllowed):
             raise self._found
         if self._found is None or isinstance(self._found, NotAllowed):
             return _build_unknown_frame(place, str(self._found or ""))
         # A wait that began before the first finding counts from it.
-        if self._found.place == (start or self._first_place):
-            return self._found
-        return self._found.model_copy(update={"states": self._found.states | {State.CHANGED}})
+        first, _, before = (start or self._first_start).partition(_BEHIND_PLACE)
+        changed = {State.CHANGED} if self._found.place != first else set[State]()
+        return self._found.model_copy(
+            update={"before": before, "states": self._found.states | changed}
+        )
 
     async def wait_for_change(self) -> None:
         """Return when a look has found something else."""
@@ -106,7 +121,7 @@ class PacedWatch:
             is_other = _build_key(found) != _build_key(self._found)
             self._found, self._found_at = found, loop.time()
             if isinstance(found, Frame):
-                self._first_place = self._first_place or found.place
+                self._first_start = self._first_start or _write_start(found)
             self._looked.set()
             if is_other:
                 self._changed.set()
@@ -114,6 +129,12 @@ class PacedWatch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(compute_rest(age, duration, self._shortest_rest)):
                     await self._hurry.wait()
+
+
+def _write_start(found: Frame) -> str:
+    """Return the start of a wait: the place of what is found, and the digests of its lines."""
+    beginning = write_beginning(found)
+    return f"{found.place}{_BEHIND_PLACE}{beginning}" if beginning else found.place
 
 
 def _build_unknown_frame(place: str, note: str = "") -> Frame:

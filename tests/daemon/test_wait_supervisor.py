@@ -299,6 +299,32 @@ async def test_another_condition_sees_all_that_came_since_a_wait_began(stage: St
         assert (await room.wait_for_end(wait)).round == 3
 
 
+@pytest.mark.parametrize("given_later", [False, True])
+async def test_a_wait_for_what_is_new_reads_from_the_end(
+    stage: Stage, *, given_later: bool
+) -> None:
+    words = 'new "READY" appears'
+
+    async def see_ready(_: str, frame: Frame) -> Ruling:
+        met = Met.YES if "READY" in (frame.text or "") else Met.NO
+        return Ruling(met=met, observation="seen")
+
+    stage.rules[words] = see_ready
+    stage.scene("build").whole = True
+    stage.scene("build").show("READY\n")
+    async with watch_world(("stage", stage.plugin())) as room:
+        if given_later:
+            wait = await room.wait(wake_when="OTHER")
+            await room.call("wait_update", wait_id=wait, wake_when=words)
+        else:
+            wait = await room.wait(wake_when=words)
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+        stage.scene("build").show("READY\n")
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
+
+
 async def test_what_came_after_a_timeout_counts_when_it_is_sent_back(stage: Stage) -> None:
     async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=5)

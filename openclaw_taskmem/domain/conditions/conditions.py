@@ -170,7 +170,7 @@ def parse_condition(sentence: str, scheme: str = "") -> Condition:
     read = _PART_READERS.get(scheme, _read_state_part)
     forms = iter(_share_verbs([part for parts in groups for part in parts], read))
     sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
-    merged = _merge_free(sentence, groups, sides)
+    merged = _share_newness(_merge_free(sentence, groups, sides))
     if len(merged) > MAX_SIDES or any(len(s.forms) > MAX_SIDES for s in merged):
         raise ConditionUnclear(
             f"A condition has at most {MAX_SIDES} sides joined by or, and each at most "
@@ -202,7 +202,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
                 '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
             ) from None
         if isinstance(form, RegexForm):
-            form = _check_regex(RegexForm(regex=read_pattern(form.regex)))
+            form = _check_regex(form.model_copy(update={"regex": read_pattern(form.regex)}))
         forms.append(form)
     sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
     condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)
@@ -224,7 +224,7 @@ def _refuse_odd_booleans(signal: Mapping[str, object]) -> None:
         ValueError: It names the field.
     """
     for name, value in signal.items():
-        if isinstance(value, bool) is not (name in ("gone", "prompt")):
+        if isinstance(value, bool) is not (name in ("gone", "new", "prompt")):
             raise ValueError(name)
 
 
@@ -284,6 +284,18 @@ def _share_verbs(parts: Sequence[Part], read: Callable[[Part], Form | None]) -> 
         if _is_bare(parts[index]) and _is_gone(forms[index - 1]) and not _is_bare(before):
             forms[index] = None
     return forms
+
+
+def _share_newness(sides: list[Side]) -> list[Side]:
+    """Have only new texts count, if that is said of one of them: a wait begins at one place."""
+    if not Condition(sentence="", sides=tuple(sides)).is_from_now:
+        return sides
+
+    def share(form: Form) -> Form:
+        is_text = isinstance(form, RegexForm) or (isinstance(form, TextForm) and not form.gone)
+        return form.model_copy(update={"new": True}) if is_text else form
+
+    return [side.model_copy(update={"forms": tuple(map(share, side.forms))}) for side in sides]
 
 
 def _is_bare(part: Part) -> bool:
@@ -356,6 +368,8 @@ def _read_part(tokens: Part) -> Form | None:
 def _read_window_part(tokens: Part) -> Form | None:
     """Read a part of a condition on a window or screen, where work that ends closes nothing."""
     form = _read_part(tokens)
+    if isinstance(form, TextForm | RegexForm) and form.new:
+        return None  # What it showed before is not known.
     if not isinstance(form, ExitForm):
         return form
     cursor = _Cursor(tokens)
@@ -462,7 +476,8 @@ def _read_page_part(tokens: Part) -> Form | None:
         cursor = _begin_after(tokens, phrases.PAGE)
         if cursor.take(table) and cursor.is_at_end:
             return StateForm(state=state)
-    return _read_field(tokens) or _read_part(tokens)
+    names = {"status": phrases.STATUS_NAMES, "price": phrases.PRICE_NAMES}
+    return _read_change(tokens, names) or _read_field(tokens) or _read_part(tokens)
 
 
 def _read_command_part(tokens: Part) -> Form | None:
@@ -471,15 +486,30 @@ def _read_command_part(tokens: Part) -> Form | None:
     is_changed = cursor.take(phrases.STATE_VERBS[State.CHANGED]) and cursor.is_at_end
     if is_changed:
         return StateForm(state=State.CHANGED)
-    return _read_field(tokens) or _read_part(tokens)
+    change = _read_change(tokens, {"status": phrases.STATUS_NAMES})
+    return change or _read_field(tokens) or _read_part(tokens)
+
+
+def _read_change(tokens: Part, names: Mapping[str, Phrases]) -> Form | None:
+    """Read a part of a condition on a field of JSON that changes, or on what has one of `names`."""
+    cursor = _begin_after(tokens, phrases.PLACE)
+    taken = [name for name, table in names.items() if cursor.take(table)]
+    field = taken[0] if taken else _read_path(cursor)
+    changes = cursor.take(phrases.PAGE_VERBS[State.CHANGED]) and cursor.is_at_end
+    return FieldForm(field=field, value=None) if field and changes else None
+
+
+def _read_path(cursor: _Cursor) -> str | None:
+    """Read the path of a field of JSON, such as `$.jobs[0].state`; None: another word comes."""
+    name = cursor.take_kind("word") or ""
+    path = f"${name}" if name.startswith(".") else name
+    return path if path.startswith(FIELD_PREFIX) and path != FIELD_PREFIX else None
 
 
 def _read_field(tokens: Part) -> Form | None:
     """Read a part of a condition on a field of JSON, such as `$.jobs[0].state is "done"`."""
     cursor = _begin_after(tokens, phrases.PLACE)
-    name = cursor.take_kind("word") or ""
-    path = f"${name}" if name.startswith(".") else name
-    if not path.startswith(FIELD_PREFIX) or path == FIELD_PREFIX:
+    if (path := _read_path(cursor)) is None:
         return None
     if cursor.take(phrases.FIELD_VERBS):
         if (number := cursor.take_number()) is not None:
@@ -528,9 +558,11 @@ def _read_size(cursor: _Cursor, *, needs_unit: bool) -> float | None:
 
 
 def _read_text(cursor: _Cursor) -> Form | None:
+    new = cursor.take(phrases.NEW_WORDS)
     place = cursor.take(phrases.PLACE)
     hides = cursor.take(phrases.HIDE_VERBS)
     shows = hides or cursor.take(phrases.SHOW_VERBS)
+    new = cursor.take(phrases.NEW_WORDS) or new
     if place and not shows:
         return None
     cursor.take(phrases.OBJECT)
@@ -543,9 +575,12 @@ def _read_text(cursor: _Cursor) -> Form | None:
     if not gone and not shows:
         cursor.take(phrases.APPEAR_VERBS)
     cursor.take(phrases.PLACE_PHRASES)
+    new = cursor.take(phrases.NEW_WORDS) or new
+    if gone and (new or regex):
+        return None
     if text is not None:
-        return TextForm(text=text, gone=gone)
-    return None if gone or regex is None else _check_regex(RegexForm(regex=regex))
+        return TextForm(text=text, gone=gone, new=new)
+    return _check_regex(RegexForm(regex=regex or "", new=new))
 
 
 def _read_exit(cursor: _Cursor) -> Form | None:

@@ -45,6 +45,10 @@ APPEAR_VERBS: Final = parse_phrases(
     "has appeared|have appeared|was printed|is output|is seen|occurs|is written|"
     "is found|matches|match|is reported|are reported"
 )
+NEW_WORDS: Final = parse_phrases(
+    "new|newly|another|next|from now on|after now|since now|from here on|again|anew"
+)
+"""Words with which only what was not there before counts."""
 GONE_PHRASES: Final = parse_phrases(
     "is gone|are gone|disappears|disappear|has disappeared|have disappeared|vanishes|"
     "goes away|go away|is no longer shown|are no longer shown|is no longer visible|"
@@ -179,6 +183,9 @@ CERTIFICATE_WORDS: Final = parse_phrases(
 """Phrases before the number of days for which a page's certificate is still good."""
 BEHIND_NUMBERS: Final = parse_phrases("day|days|ok")
 """Phrases behind a page's status, and behind days."""
+STATUS_NAMES: Final = parse_phrases("status|status code|http status|exit status|exit code")
+PRICE_NAMES: Final = parse_phrases("price")
+"""Names of what changes, besides fields."""
 FIELD_VERBS: Final = parse_phrases("is|==|=|equals|becomes|turns|is equal to|is exactly")
 """Phrases between a field and its value."""
 INSTANT: Final = parse_phrases("it|time|instant|moment")
@@ -256,6 +263,7 @@ TABLES: Final = (
     SHOW_VERBS,
     HIDE_VERBS,
     APPEAR_VERBS,
+    NEW_WORDS,
     GONE_PHRASES,
     PLACE_PHRASES,
     END_VERBS,
@@ -278,6 +286,8 @@ TABLES: Final = (
     STATUS_WORDS,
     CERTIFICATE_WORDS,
     BEHIND_NUMBERS,
+    STATUS_NAMES,
+    PRICE_NAMES,
     FIELD_VERBS,
     INSTANT,
     INSTANT_VERBS,

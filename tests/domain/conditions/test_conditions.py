@@ -62,6 +62,11 @@ READ = {
     '"a" or "b" is gone': ['"a" is gone', '"b" is gone'],
     '"A", "B" or "C" appears': ['"A" appears', '"B" appears', '"C" appears'],
     '"A", "B" and "C" appear, or exits': ['"A" appears and "B" appears and "C" appears', "exits"],
+    'a new line with "x" appears': ['new "x" appears'],
+    '"x" appears from now on, or exits': ['new "x" appears', "exits"],
+    'new "A" or "B" appears': ['new "A" appears', 'new "B" appears'],
+    '"A" or /b/ appears again': ['new "A" appears', "new /b/ appears"],
+    'new "A" appears and "B" is gone': ['new "A" appears and "B" is gone'],
     "a line matching /err(or)?/i appears": ["/err(or)?/i appears"],
     r"/a\/b c/ appears": [r"/a\/b c/ appears"],
     "wake me when the tests pass or fail": ["succeeds", "fails"],
@@ -91,6 +96,7 @@ READ = {
     "epoch >= 10 and the process is over": ["epoch >= 10 and exits"],
 }
 FREE = [
+    'new "A" is gone',
     "exit code != 0",
     "errors !=0",
     "loss !< 0.1",
@@ -423,3 +429,26 @@ def test_what_becomes_of_a_task_is_said_in_many_words(sentence: str, form: str):
 )
 def test_what_is_unclear_of_a_task_is_free_english(sentence: str):
     assert parse_condition(sentence, "task").free
+
+
+@pytest.mark.parametrize(
+    ("sentence", "scheme", "form"),
+    [
+        ("$.jobs[0].state changes", "url", "$.jobs[0].state changes"),
+        (".state has changed", "command", "$.state changes"),
+        ("its price changes", "url", "price changes"),
+        ("the exit status changes", "command", "status changes"),
+    ],
+)
+def test_what_changes_of_a_target_is_named(sentence: str, scheme: str, form: str):
+    read = parse_condition(sentence, scheme)
+    assert [str(side) for side in read.sides] == [form]
+    assert parse_condition(form, scheme).forms == read.forms != ((),)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "scheme"),
+    [("price changes", "command"), ('new "x" appears', "window"), ('new "x" appears', "screen")],
+)
+def test_what_cannot_be_told_anew_is_free_english(sentence: str, scheme: str):
+    assert parse_condition(sentence, scheme).free

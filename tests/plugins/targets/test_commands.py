@@ -195,3 +195,24 @@ def test_a_folder_that_is_not_there_is_said_in_the_observation(tmp_path: Path):
 def test_other_conditions_are_refused_with_the_forms():
     with pytest.raises(ConditionUnclear, match="succeeds, fails, exits with 3"):
         is_met("the prompt returns", Frame.model_construct())
+
+
+def test_the_status_of_a_command_changes_whatever_it_prints(tmp_path: Path):
+    async def look_twice() -> list[Frame]:
+        mark = tmp_path / "red"
+        target = Target(scheme="command", name=f"sh -c 'date +%N; ! test -e {mark}'")
+        watched = await CommandSensor(REST).watch(target)
+        start = await watched.end()
+        frames: list[Frame] = []
+        for _ in range(2):
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+            frames.append(await watched.look(start, start))
+            mark.touch()
+        while (await watched.look(start, start)).exit_status == 0:
+            await asyncio.wait_for(watched.wait_for_change(), 10)
+        frames[1] = await watched.look(start, start)
+        await watched.close()
+        return frames
+
+    frames = asyncio.run(look_twice())
+    assert [is_met("status changes", each) for each in frames] == [False, True]

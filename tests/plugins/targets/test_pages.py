@@ -219,7 +219,7 @@ def test_a_change_is_told_and_counts_from_the_start_of_the_wait(server: PageServ
         before = await watched.look(start, start)
         server.pages["/"] = 200, {}, b"other"
         await asyncio.wait_for(watched.wait_for_change(), 10)
-        while (after := await watched.look(start, start)).place == start:
+        while (after := await watched.look(start, start)).place == before.place:
             await asyncio.wait_for(watched.wait_for_change(), 10)
         await watched.close()
         return before, after
@@ -445,3 +445,74 @@ def test_a_size_that_a_page_may_have_is_waited_for():
         assert hooks.wait_judge(
             Target(scheme="url", name="http://a.example"), parse_condition(sentence, "url")
         )
+
+
+def look_later(server: PageServer, body: bytes) -> Frame:
+    """Return what is found on a page that changed while no daemon watched a wait on it."""
+
+    async def run() -> Frame:
+        first = await watch(server)
+        start = await first.end()
+        await first.close()
+        status, headers, _ = server.pages["/"]
+        server.pages["/"] = status, headers, body
+        second = await watch(server)
+        await second.here()
+        try:
+            return await second.look(start, start)
+        finally:
+            await second.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_right"),
+    [
+        (b"<p>FDA approves A</p>", b"<p>News</p><p>FDA approves A</p>", False),
+        (b"<p>FDA approves A</p>", b"<p>FDA approves B</p><p>FDA approves A</p>", True),
+        (b"", b"<p>fda approves A</p>", True),
+        (b'["FDA approves A"]', b'["Other", "FDA approves A"]', False),
+        (b'["FDA approves A"]', b'["FDA approves B", "FDA approves A"]', True),
+    ],
+)
+def test_only_lines_that_were_not_there_are_new(
+    server: PageServer, before: bytes, after: bytes, is_right: bool
+):
+    server.pages["/"] = 200, HTML, before
+    frame = look_later(server, after)
+    assert is_met('new "FDA approves" appears', frame) is is_right
+    assert is_met("new /approves/ appears", frame) is is_right
+    assert is_met('"FDA approves" appears', frame)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_right"),
+    [
+        ("$.state changes", True),
+        ("$.jobs[1].state changes", True),
+        ("$.jobs[].state changes", True),
+        ("$.jobs changes", True),
+        ("$.id changes", False),
+        ("$.jobs[0] changes", False),
+        ("$.missing changes", False),
+        ("status changes", False),
+        ("price changes", False),
+    ],
+)
+def test_a_field_changes_if_its_value_is_another(server: PageServer, sentence: str, is_right: bool):
+    jobs = b'"jobs": [{"state": 1}, {"state": %d}]}'
+    server.pages["/"] = 200, {}, b'{"id": 1, "state": "red", ' + jobs % 1
+    frame = look_later(server, b'{"id": 1, "state": "green", ' + jobs % 2)
+    assert is_met(sentence, frame) is is_right
+
+
+def test_a_price_changes_and_says_what_it_is(server: PageServer):
+    tag = b'<meta property="og:price:amount" content="%d">'
+    server.pages["/"] = 200, HTML, tag % 310
+    frame = look_later(server, tag % 290)
+    judge = hooks.wait_judge(
+        Target(scheme="url", name="x"), parse_condition("price changes", "url")
+    )
+    assert judge is not None
+    assert asyncio.run(judge.rule(frame)).observation.startswith("price 290. ")
