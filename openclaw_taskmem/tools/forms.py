@@ -354,6 +354,7 @@ _WANTED_TYPES: Final = {
     "string_type": "a text",
     "list_type": "a list",
     "dict_type": "an object",
+    "model_type": "an object",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",

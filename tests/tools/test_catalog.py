@@ -279,6 +279,19 @@ def test_a_target_with_a_secret_is_refused(world: World, field: str) -> None:
         world.call("smart_wait", **(awaited if field == "target" else other))
 
 
+@pytest.mark.parametrize(
+    ("also", "said"),
+    [
+        ("time:9:00", "also entry 1 must be an object, and is a text"),
+        ([5], "also entry 1 must be an object, and is a number"),
+        ([{"wake_when": "exits"}], "also entry 1 target is missing"),
+    ],
+)
+def test_another_target_of_another_form_is_refused(world: World, also: object, said: str) -> None:
+    with pytest.raises(InvalidArguments, match=said):
+        world.call("smart_wait", target="time:9:00", also=also)
+
+
 def test_a_secret_never_reaches_the_store_and_the_answer_says_so(world: World) -> None:
     token = "ghp_" + "a1B2" * 9
     task = world.register(plan=[f"push with {token}"], metadata={"token": token})
