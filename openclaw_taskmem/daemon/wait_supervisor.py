@@ -234,7 +234,7 @@ class WaitSupervisor:
             raise add_forms(self._plugin_host, target, condition, found.refusal, reader)
         if not found.late:
             refuse_unjudged(self._plugin_host, target, condition, found, reader)
-        understood = verdicts.assign_judges(condition, found.found, found.late)
+        understood = verdicts.assign_judges(condition, found.found, found.late, target.scheme)
         if target.scheme == targets.QUEUE_SCHEME:
             form = {"form": targets.QUEUE_FORM}
             return tuple(each.model_copy(update=form) for each in understood)

@@ -228,7 +228,7 @@ def describe_queued_task(task: Task, role: str) -> str:
 
 
 _FILE_PREFIX: Final = "file:"
-_URL_SCHEME: Final = "url"
+URL_SCHEME: Final = "url"
 _NEVER_FILES: Final = ("process", "screen", "window")
 """Schemes whose targets are no files; a scheme of a plug-in may name some."""
 
@@ -285,7 +285,7 @@ def confine_target(
         # Without folders the target stays the same, so that all share one watch.
         may_be_file = is_file or target.scheme not in ("pty", *_NEVER_FILES)
         within = (*own, *policy.roots) if may_be_file else None
-        if target.scheme == _URL_SCHEME:
+        if target.scheme == URL_SCHEME:
             within = ()  # which tells an agent from a person
         return target.model_copy(update={"within": within})
     if target.scheme == "pty" and target.name in runs:

@@ -13,6 +13,7 @@ from unicodedata import category
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.conditions.targets import URL_SCHEME
 from openclaw_taskmem.domain.conditions.words import scan_words
 from openclaw_taskmem.domain.text.texts import clip, end_sentence, quote_line, to_plain_line
 from taskmem_hookspecs import (
@@ -27,7 +28,7 @@ from taskmem_hookspecs import (
     Side,
     Value,
 )
-from taskmem_hookspecs.conditions import PercentForm, TextForm, quote
+from taskmem_hookspecs.conditions import PercentForm, State, StateForm, TextForm, quote
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
 UNJUDGED_PREFIX: Final = "Could not be judged"
@@ -80,6 +81,7 @@ SESSION_FORMS: Final = (
     "/regex/ appears",
 )
 """Those of a session; a text stands in its last words."""
+_PAGE_STATES: Final = {State.THERE: "answers", State.GONE: "is down"}
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))
@@ -158,9 +160,9 @@ class WaitFinding(Value):
 
 
 def assign_judges(
-    condition: Condition, judges: Sequence[Judge], late: Sequence[str] = ()
+    condition: Condition, judges: Sequence[Judge], late: Sequence[str] = (), scheme: str = ""
 ) -> tuple[UnderstoodSide, ...]:
-    """Find the judge of each side of a condition.
+    """Find the judge of each side of a condition on a target of a scheme.
 
     Raises:
         JudgeUnavailable: A side has no judge, but a plug-in that did not answer in time may still
@@ -172,13 +174,20 @@ def assign_judges(
     return tuple(
         UnderstoodSide(
             side=side.words,
-            form=str(side) if side.forms else None,
+            form=_write_forms(side, scheme) if side.forms else None,
             judged_by=judge.name,
             note=explain_amounts(side),
         )
         for side, judge in zip(condition.sides, deciders, strict=True)
         if judge is not None
     )
+
+
+def _write_forms(side: Side, scheme: str) -> str:
+    """Write the forms of a side in the words for its target."""
+    words = _PAGE_STATES if scheme == URL_SCHEME else {}
+    forms = [words.get(form.state) if isinstance(form, StateForm) else None for form in side.forms]
+    return " and ".join(word or str(form) for word, form in zip(forms, side.forms, strict=True))
 
 
 def _find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:

@@ -361,6 +361,20 @@ def test_each_side_is_told_by_whom_it_is_judged():
     assert assign_judges(condition, [Decides("mine")])[0].judged_by == "mine"
 
 
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("answers and status == 200", "answers and status == 200"),
+        ("is unreachable", "is down"),
+        ('"up" appears', '"up" appears'),
+    ],
+)
+def test_a_form_is_told_in_the_words_for_its_target(sentence, form):
+    condition = parse_condition(sentence, "url")
+    (told,) = assign_judges(condition, [Decides("mine")], scheme="url")
+    assert told.form == form
+
+
 def test_a_form_that_a_reader_judges_is_told_what_else_would():
     condition = parse_condition('"Done" appears, or the page looks done')
     told = assign_judges(condition, [Decides("host")])
