@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -103,30 +104,39 @@ def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="ID | TARGET [CONDITION]")
 @click.option(
+    "--also",
+    multiple=True,
+    metavar="'TARGET CONDITION'",
+    help="One more; the first that holds ends the wait.",
+)
+@click.option("--all", "needs_all", is_flag=True, help="End only when all have held.")
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds until the time is up; else 30 days.",
 )
-def wait(*, words: Sequence[str], timeout: float | None) -> None:
+def wait(
+    *, words: Sequence[str], also: Sequence[str], needs_all: bool, timeout: float | None
+) -> None:
     """Block until a wait has ended, and print its result.
 
     With a target it begins a wait, which ends with this command:
     taskmem wait path:/srv/out.tar appears && deploy
 
-    Exit status: 0 the condition holds, 1 the target is lost or the wait was cancelled,
-    124 the time is up, 2 there is no such wait, 3 no daemon can say.
+    Exit status: 0 the condition holds, 1 the target is lost, or the wait was cancelled or
+    refused, 124 the time is up, 2 there is no such wait, or the call is wrong, 3 no daemon can say.
     """
     from openclaw_taskmem.cli.wait_command import UNKNOWN_STATUS, UNTOLD_STATUS, run_wait
 
     text = " ".join(words)
     is_begun = ":" in text or " " in text
-    if timeout is not None and not is_begun:
-        raise click.UsageError("--timeout is for a target; that wait has its own.")
+    if not is_begun and (also or needs_all or timeout is not None):
+        raise click.UsageError("--also, --all and --timeout are for a target, not for an ID.")
     begun: dict[str, Any] = {}
     try:
         if is_begun:
-            begun = _begin_wait(text, words, timeout or 30 * 86_400.0)
-            _say_begun(begun)
+            begun = _begin_wait(words, also, needs_all=needs_all, timeout=timeout)
+            _say_begun(begun, is_one=not also, needs_all=needs_all)
         wait_id = begun.get("wait_id", text)
         sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
     except (KeyboardInterrupt, SystemExit):
@@ -138,16 +148,48 @@ def wait(*, words: Sequence[str], timeout: float | None) -> None:
     sys.exit(status)
 
 
-def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, Any]:
+def _begin_wait(
+    words: Sequence[str], also: Sequence[str], *, needs_all: bool, timeout: float | None
+) -> dict[str, Any]:
     """Begin a wait that signals end, too, and return the answer.
-
-    A target with blanks in its name is an argument of its own.
 
     Raises:
         LinkError: It is refused; the sentence lists the forms that its target has.
     """
+    given = {
+        **_read_awaited(words),
+        "also": [_read_awaited((each,)) for each in also] or None,
+        "all": needs_all,
+        "timeout": timeout or 30 * 86_400.0,
+    }
+    exit_on_signals()
+    try:
+        answer = call_daemon("call", **build_tool_call("smart_wait", given, os.environ))
+    except LinkError as error:
+        forms = error.answer.get("forms")
+        listed = f" The forms: {', '.join(forms)}." if forms else ""
+        if forms and len(words) == 1:
+            listed += f" If its name has blanks: taskmem wait {shlex.quote(words[0])} CONDITION."
+        raise LinkError(error.name, f"{error}{listed}", error.answer) from error
+    return cast("dict[str, Any]", answer)
+
+
+def _say_begun(begun: Mapping[str, Any], *, is_one: bool, needs_all: bool) -> None:
+    """Say how the condition of a wait was read."""
+    sides = [(is_one and side["form"]) or side["side"] for side in begun["understood"]]
+    read = (" and " if needs_all else " or ").join(sides)
+    read = f"{begun['target']} {read}" if is_one else read
+    click.echo(escape_hidden(f"Waits until {read}; Ctrl-C ends it."), err=True)
+
+
+def _read_awaited(words: Sequence[str]) -> dict[str, str]:
+    """Return a target and its condition, if it has several; read a path as a shell would.
+
+    A target with blanks in its name is an argument of its own.
+    """
     from openclaw_taskmem.domain.conditions.targets import find_only_condition
 
+    text = " ".join(words)
     target, condition = words[0], " ".join(words[1:])
     only = find_only_condition(text)
     if only is not None:
@@ -156,25 +198,11 @@ def _begin_wait(text: str, words: Sequence[str], timeout: float) -> dict[str, An
         target, _, condition = text.partition(" ")
         if not condition:
             raise click.UsageError("say what to wait for, such as: taskmem wait path:/a/b appears")
-    given: dict[str, object] = {
-        "target": target,
-        "wake_when": condition or None,
-        "timeout": timeout,
-    }
-    exit_on_signals()
-    try:
-        answer = call_daemon("call", **build_tool_call("smart_wait", given, os.environ))
-    except LinkError as error:
-        forms = error.answer.get("forms")
-        listed = f" The forms: {', '.join(forms)}." if forms else ""
-        raise LinkError(error.name, f"{error}{listed}", error.answer) from error
-    return cast("dict[str, Any]", answer)
-
-
-def _say_begun(begun: Mapping[str, Any]) -> None:
-    """Say how the condition of a wait was read."""
-    sides = " or ".join(side["form"] or side["side"] for side in begun["understood"])
-    click.echo(escape_hidden(f"Waits until {begun['target']} {sides}; Ctrl-C ends it."), err=True)
+    for scheme in ("path:", "pty:file:"):
+        path = target.removeprefix(scheme)
+        if path not in ("", target):
+            target = scheme + os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
+    return {"target": target, "wake_when": condition} if condition else {"target": target}
 
 
 @click.command()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from openclaw_taskmem.cli import daemon_process, wait_command
+import pytest
+
+from openclaw_taskmem.cli import daemon_process, list_commands, wait_command
 from openclaw_taskmem.cli.wait_command import run_wait
 from openclaw_taskmem.daemon.lock import LockHolder
 
@@ -92,3 +94,24 @@ def test_what_else_is_refused_does_not_say_the_target_is_lost(daemon, home):
     daemon(behaviour=make_script({"error": "internal", "message": "It is ill."}))
     said = "It is ill. Then call this again: wait_1 is kept."
     assert wait_and_note_rests(home) == (said, 3, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "condition"),
+    [
+        (("path:~/out", "appears"), "path:/home/u/out", "appears"),
+        (("path:out appears",), "path:/work/out", "appears"),
+        (("path:../out/", "is", "gone"), "path:/out", "is gone"),
+        (("path:/a/my file", "appears"), "path:/a/my file", "appears"),
+        (("pty:file:build.log", '"done" appears'), "pty:file:/work/build.log", '"done" appears'),
+        (("pty:build", "exits"), "pty:build", "exits"),
+        (("time:tomorrow", "9:00"), "time:tomorrow 9:00", None),
+    ],
+)
+def test_a_path_is_read_from_the_folder_and_home_of_its_person(
+    monkeypatch, words, target, condition
+):
+    monkeypatch.setenv("HOME", "/home/u")
+    monkeypatch.setattr(list_commands.os, "getcwd", lambda: "/work")
+    read = list_commands._read_awaited(words)
+    assert (read["target"], read.get("wake_when")) == (target, condition)

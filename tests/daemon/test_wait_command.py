@@ -133,12 +133,37 @@ def test_a_wait_that_it_began_ends_with_a_signal(daemon, log, start_waiting, num
     [
         (["sings"], (1, " The forms: quiet for N s, appears, is gone, ")),
         (["appears", "--timeout", "0"], (2, "0.0 is not in the range")),
+        (["appears", "--also", "time:18:00", "--also", "path:/a"], (2, "say what to wait for")),
     ],
 )
 def test_what_cannot_be_waited_for_is_refused(daemon, log, start_waiting, options, refusal):
     status, said, complained = wait_for_exit(start_waiting(f"path:{log}", *options))
     assert (status, said) == (refusal[0], "")
     assert refusal[1] in complained
+
+
+def test_a_target_without_a_condition_is_told_how_to_have_one(daemon, start_waiting):
+    status, _, complained = wait_for_exit(start_waiting("path:/a/my file.txt"))
+    assert status == 1
+    assert "taskmem wait 'path:/a/my file.txt' CONDITION." in complained
+
+
+def test_an_id_has_no_options_of_a_target(start_waiting):
+    status, _, complained = wait_for_exit(start_waiting("wait_1", "--all"))
+    assert (status, "are for a target, not for an ID" in complained) == (2, True)
+
+
+@pytest.mark.parametrize("needs_all", [False, True])
+def test_several_targets_end_one_wait(daemon, log, start_waiting, needs_all):
+    made = [log.with_name(name) for name in ("a", "b")]
+    options = ["--also", f"path:{made[1]} appears", *(["--all"] if needs_all else [])]
+    process = start_waiting(f"path:{made[0]}", "appears", *options)
+    told = process.stderr.readline().decode()
+    both = f"path:{made[0]} appears {'and' if needs_all else 'or'} path:{made[1]} appears"
+    assert told == f"Waits until {both}; Ctrl-C ends it.\n"
+    for path in made if needs_all else made[1:]:
+        path.touch()
+    assert wait_for_exit(process)[0] == 0
 
 
 def test_a_wait_that_nobody_knows_ends_it_with_2(daemon, home):
