@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import secrets
 import shlex
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from taskmem_hookspecs import Frame, InvalidArguments, Target, TargetNotFound
+from taskmem_hookspecs.file_access import start_in_own_thread
 from taskmem_program.process_groups import OutputTail, start_in_group
 from taskmem_targets.facts import describe_content
 from taskmem_targets.paced import PacedWatch
@@ -29,6 +35,10 @@ _FLOOD_SECONDS: Final = 0.2
 """Period of the looks at how much was printed."""
 _MOST_RUNS: Final = 4
 """How many commands run at the same time."""
+_RUN_NAME: Final = "_TASKMEM_RUN"
+"""The variable by which the processes of a run are found."""
+_MOST_ROUNDS: Final = 5
+"""Looks for the processes of a run, which may start others meanwhile."""
 _SHELL_SIGNS: Final = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>", "2>&1"))
 """Signs that only a shell understands."""
 
@@ -67,13 +77,14 @@ class CommandSensor:
 
     async def _run(self, command: Sequence[str], folder: str) -> Frame:
         """Run a command once; its frame tells its output, and how it ended, if it did."""
-        status, fault = None, ""
+        status, fault, mark = None, "", secrets.token_hex(8)
+        environ = {**os.environ, _RUN_NAME: mark}
         with OutputTail(_KEPT_BYTES) as tail:
             try:
                 async with (
                     asyncio.timeout(self._run_seconds),
                     start_in_group(
-                        command, os.environ, folder=folder, stdout=tail.sink, stderr=tail.sink
+                        command, environ, folder=folder, stdout=tail.sink, stderr=tail.sink
                     ) as (process, _),
                 ):
                     ending = asyncio.create_task(process.wait())
@@ -84,7 +95,10 @@ class CommandSensor:
             except TimeoutError:
                 fault = f"did not end within {self._run_seconds:g} s, and was ended"
             except OSError as error:
-                fault = f"could not be run ({error.strerror})"
+                mark, fault = "", f"could not be run ({error.strerror})"
+            finally:
+                if status is None and mark:
+                    start_in_own_thread(partial(_kill_marked, mark))
             output = tail.read_end()
         text = output.decode(errors="replace")
         content = describe_content(text) or "nothing"
@@ -96,6 +110,22 @@ class CommandSensor:
             text=text,
             exit_status=status,
         )
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what a run has started and has left its process group, as by setsid.
+
+    A process that clears its environment is not found.
+    """
+    for _ in range(_MOST_ROUNDS):
+        found = 0
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if process.environ().get(_RUN_NAME) == mark:
+                    process.kill()
+                    found += 1
+        if not found:
+            return
 
 
 def _split_command(text: str) -> Sequence[str]:

@@ -142,6 +142,20 @@ def test_a_command_that_hangs_is_ended_and_says_so():
     assert not is_met("it fails", frame)
 
 
+def test_a_run_that_is_ended_ends_what_has_left_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "leave.py").write_text(
+        "import os, subprocess\n"
+        "left = subprocess.Popen(['sleep', '3600'], start_new_session=True)\n"
+        "open('number', 'w').write(str(left.pid))\n"
+        "os.execlp('yes', 'yes')\n"
+    )
+    monkeypatch.setattr(commands, "_MOST_BYTES", 1000)
+    run(f"{sys.executable} leave.py", folder=tmp_path)
+    await_end(int((tmp_path / "number").read_text()))
+
+
 def test_a_command_that_floods_is_ended_and_its_end_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(commands, "_MOST_BYTES", 1024**2)
     frame = run("yes")
