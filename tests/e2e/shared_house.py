@@ -264,12 +264,17 @@ def shared_house(
 
 
 def equip(folder: Path) -> Callable[[dict[str, Any]], None]:
-    """What one module or another needs of a gateway: a phone, and a model that takes pictures."""
+    """What one module or another needs of a gateway.
+
+    That is a phone, a model that takes pictures, and a second agent.
+    """
+    first = {"id": "main", "default": True, "workspace": str(folder / "state" / "workspace")}
 
     def configure(found: dict[str, Any]) -> None:
         connect_phone(found, folder / PHONE)
         [model] = found["models"]["providers"]["local"]["models"]
         model["input"] = ["text", "image"]
+        found["agents"]["list"] = [first, {"id": "other"}]
 
     return configure
 

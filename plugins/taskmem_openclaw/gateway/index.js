@@ -62,6 +62,8 @@ export default {
     for (const [hook, handler] of Object.entries({ ...hooks, ...chosen }))
       api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
     runSafely(() => registerPastTasks(api, getInstance));
+    // With several agents the gateway looks for commands where it has registered us once more.
+    registerCommands(api, getInstance);
     if (api.registrationMode !== "full") return;
     const instance = new GatewayPlugin(api, offered);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
@@ -80,7 +82,6 @@ export default {
       },
       { scope: "operator.questions" },
     );
-    registerCommands(api, getInstance);
     runSafely(() => registerPages(api, getInstance));
   },
 };

@@ -521,9 +521,10 @@ test("what a turn did is told from its first row to its end, which the gateway's
 test("a module that a turn loads anew finds the one that was started", async (t) => {
   const house = await at_home(t);
   const again = gateway();
-  again.api.registrationMode = "tools";
+  again.api.registrationMode = "discovery";
   plugin.register(again.api);
   assert.equal(again.service, undefined);
+  assert.deepEqual(Object.keys(again.commands), Object.keys(house.commands));
   const { content } = await again.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
   assert.deepEqual(JSON.parse(content[0].text), { done: true });
   assert.ok(house.there.received.length > 0);
