@@ -85,8 +85,9 @@ def _iterate_values(whole: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - 
             left += [(f"{path}.{name}", inner) for name, inner in fields.items()]
             yield path, f"has {len(fields)} fields"
         elif isinstance(value, list):
-            left += [(f"{path}[{place}]", value[place]) for place in range(len(value))]
-            yield path, f"has {len(value)} items"
+            items = cast("list[object]", value)
+            left += [(f"{path}[{place}]", inner) for place, inner in enumerate(items)]
+            yield path, f"has {len(items)} items"
         else:
             yield path, json.dumps(value, ensure_ascii=False)
 
