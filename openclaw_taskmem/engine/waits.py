@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from math import inf
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -122,12 +123,14 @@ def open_wait(
     if task_id:
         _require_open_task(context, task_id, caller)
     only = None if task_id else lookup.find_only_task(context, caller)
+    limit = timeout_seconds if needs_all or len(parts) == 1 else inf
     placed: list[WaitPart] = []
     previews: list[TargetPreview] = []
     for part in parts:
         parsed = _confine_target(context, targets.parse_target(part.target), caller)
         targets.guard_queue_wait(parsed, caller)
         preview = _preview_part(context, part, parsed, task_id or only, caller)
+        targets.guard_instant(parsed, preview.start, context.clock.now(), limit)
         placed.append(part.model_copy(update={"start": preview.start, "within": parsed.within}))
         previews.append(preview)
     preview = join_previews(placed, previews)

@@ -128,6 +128,14 @@ def test_a_wait_that_it_began_ends_with_a_signal(daemon, log, start_waiting, num
     assert [row["status"] for row in daemon.ask("waits", all=True)] == ["cancelled"]
 
 
+def test_an_instant_that_comes_too_late_is_refused(daemon, start_waiting):
+    for words in (("time:31d",), ("time:10m", "--timeout", "60")):
+        status, said, complained = wait_for_exit(start_waiting(*words))
+        assert (status, said) == (1, "")
+        assert "the wait would end before" in complained
+    assert daemon.ask("waits", all=True) == []
+
+
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [

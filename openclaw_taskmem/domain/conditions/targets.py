@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -176,6 +177,28 @@ def describe_wait(wait: Wait) -> str:
 def is_instant(target: str) -> bool:
     """True if a target, as an agent writes it, is an instant, which says itself how long it is."""
     return target.partition(":")[0].strip().lower() == _TIME_SCHEME
+
+
+def guard_instant(target: Target, start: str, now: datetime, seconds: float) -> None:
+    """Refuse to wait for an instant that comes only after the time limit, `seconds` from now.
+
+    `start`: where the wait would begin, which of an instant is that itself.
+
+    Raises:
+        InvalidArguments: As it says.
+    """
+    if target.scheme != _TIME_SCHEME:
+        return
+    try:
+        due = datetime.fromisoformat(start)
+    except ValueError:  # another plug-in watches it
+        return
+    if (left := (due - now).total_seconds()) > seconds:
+        raise InvalidArguments(
+            f"{target} is {due:%Y-%m-%d %H:%M} UTC, in {left:,.0f} s, and the wait would end "
+            f"before, after {seconds:,.0f} s. Leave timeout out, which lets it last 30 days, the "
+            "longest; for a later instant wait for time:30d, and then anew. Nothing was written."
+        )
 
 
 def find_only_condition(target: str) -> str | None:

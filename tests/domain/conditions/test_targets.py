@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from openclaw_taskmem.domain.conditions import targets
 from taskmem_hookspecs import InvalidArguments
+from taskmem_hookspecs.testing import DAWN
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,14 @@ def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
 def test_anything_else_is_refused_and_nothing_written(text: str) -> None:
     with pytest.raises(InvalidArguments, match="Nothing was written"):
         targets.parse_target(text)
+
+
+@pytest.mark.parametrize(("seconds", "is_refused"), [(59, True), (60, False), (3600, False)])
+def test_an_instant_after_the_time_limit_is_refused(seconds: float, *, is_refused: bool) -> None:
+    start = (DAWN + timedelta(seconds=60)).isoformat()
+    targets.guard_instant(targets.parse_target("pty:a"), "0", DAWN, seconds)
+    if not is_refused:
+        targets.guard_instant(targets.parse_target("time:60s"), start, DAWN, seconds)
+        return
+    with pytest.raises(InvalidArguments, match=r"in 60 s, and .* after 59 s\. Leave timeout out"):
+        targets.guard_instant(targets.parse_target("time:60s"), start, DAWN, seconds)
