@@ -285,29 +285,37 @@ class FileChangeNotifier:
             self._notify_listeners(*(p for p in before.keys() & now if now[p] != before[p]))
 
     async def _look_at(self, folders: Collection[Path]) -> Mapping[Path, _Folder]:
-        """Return those folders that may be watched and answer in time, each on its own.
+        """Return those folders that may be watched and answer in time.
 
-        Those that hang are looked at once, and watched from their answer on.
+        Once one hangs, each of the others is looked at in a thread of its own. Those that hang are
+        watched from their answer on.
         """
         async with self._looking:
+            asked, found = {*folders} - self._hanging, dict[Path, _Folder | None]()
             mounts = await asyncio.to_thread(list_mounts)
-            looks = dict[Path, asyncio.Future[_Folder | None]]()
-            for folder in {*folders} - self._hanging:
-                paths = [path for path in self._listeners if Path(path).parent == folder]
-                look = start_in_own_thread(partial(_look_at_folder, folder, paths, mounts))
-                looks[folder] = look
+            paths = dict[Path, list[str]]()
+            for path in self._listeners:
+                paths.setdefault(Path(path).parent, []).append(path)
+
+            def look_at(some: Collection[Path]) -> None:
+                for folder in some:
+                    found[folder] = _look_at_folder(folder, paths.get(folder, ()), mounts)
+
+            first, count = start_in_own_thread(partial(look_at, [*asked])), -1
+            while not first.done() and count < len(found):
+                count = len(found)
+                await asyncio.wait((first,), timeout=_ANSWER_SECONDS)
+            left = [folder for folder in asked if folder not in found]
+            looks = {each: start_in_own_thread(partial(look_at, [each])) for each in left}
             try:
                 if looks:
                     await asyncio.wait(looks.values(), timeout=_ANSWER_SECONDS)
             finally:
-                for folder in [each for each in looks if not looks[each].done()]:
-                    self._hanging.add(folder)
-                    looks.pop(folder).add_done_callback(partial(self._note_late_answer, folder))
-        found = dict[Path, _Folder]()
-        for folder, look in looks.items():
-            if look.exception() is None and (answer := look.result()) is not None:
-                found[folder] = answer
-        return found
+                for folder, look in looks.items():
+                    if not look.done():
+                        self._hanging.add(folder)
+                        look.add_done_callback(partial(self._note_late_answer, folder))
+        return {folder: answer for folder, answer in [*found.items()] if answer is not None}
 
     def _join_versions(self, folders: Mapping[Path, _Folder]) -> dict[str, tuple[int, ...]]:
         """Return the versions of the files that still have listeners."""
