@@ -73,8 +73,6 @@ class PacedWatch:
         told = {
             "place": _write_start(frame),
             "text": None,
-            "note": None,
-            "tail": frame.note,
             "states": frozenset[State](),
         }
         return frame.model_copy(update=told)

@@ -516,3 +516,16 @@ def test_a_price_changes_and_says_what_it_is(server: PageServer):
     )
     assert judge is not None
     assert asyncio.run(judge.rule(frame)).observation.startswith("price 290. ")
+
+
+def test_what_is_there_is_told_when_a_wait_begins(server: PageServer):
+    server.pages["/"] = 200, {}, b'{"state": "red"}'
+
+    async def run() -> Frame:
+        watched = await watch(server)
+        try:
+            return await watched.here()
+        finally:
+            await watched.close()
+
+    assert str(asyncio.run(run()).note).endswith('JSON with $.state "red".')
