@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from openclaw_taskmem.domain.conditions.targets import BUILT_IN_SCHEMES
 from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_json
 
@@ -374,3 +375,9 @@ def test_no_assignment_takes_more_than_linear_time(piece: str) -> None:
 def test_a_hostile_text_takes_no_more_than_linear_time(piece: str) -> None:
     # What grows with the square takes minutes here, and runs into the time limit.
     scrub("key " + piece * (2_097_152 // len(piece)))
+
+
+@pytest.mark.parametrize("scheme", sorted(BUILT_IN_SCHEMES))
+def test_a_capitalised_name_of_a_target_stays(scheme: str) -> None:
+    assert scrub(f"{scheme}:Save-As") == f"{scheme}:Save-As"
+    assert scrub(f"{scheme}:aB3dE5fG!x") == f"{scheme}:{MASK}"
