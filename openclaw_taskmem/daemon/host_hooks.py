@@ -26,8 +26,9 @@ from openclaw_taskmem.daemon.gateway_events import (
     build_file_activity,
 )
 from openclaw_taskmem.domain.callers import find_key_fault
+from openclaw_taskmem.domain.conditions.usage_limits import LIMIT_ERROR
 from openclaw_taskmem.domain.effects.side_effects import is_shell
-from openclaw_taskmem.engine import evidence, gateway_reports, host_calls
+from openclaw_taskmem.engine import evidence, gateway_reports, host_calls, usage_limits
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FileChange
 
@@ -99,6 +100,7 @@ def _read_late(fields: Mapping[str, object]) -> timedelta:
 
 def _end_turn(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
     """Look up what the last words of a turn name, and say whether it may end."""
+    usage_limits.note_answer(context)
     answer = fields.get("last_assistant_message")
     if isinstance(answer, str) and answer and "agent_id" not in fields:
         context.run_later(0.0, partial(evidence.check_first_answer, context, session_key, answer))
@@ -135,6 +137,8 @@ def _note_halt(context: Context, session_key: str, fields: Mapping[str, object])
     if isinstance(kind, str) and "agent_id" not in fields:
         text = words if isinstance(words, str) else ""
         gateway_reports.record_halt(context, session_key, kind, text)
+    if kind == LIMIT_ERROR:
+        usage_limits.note_reached(context, words if isinstance(words, str) else "")
 
 
 # --- tool calls ----------------------------------------------------------------------------
@@ -163,6 +167,7 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
     How a command of Codex ended, and how long it took, only its transcript tells; of one in the
     background nobody does.
     """
+    usage_limits.note_answer(context)
     gateway_reports.close_turn(context, session_key)
     context.live.turn_ends.pop(session_key, None)
     tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))

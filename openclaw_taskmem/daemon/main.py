@@ -31,7 +31,7 @@ from openclaw_taskmem.daemon.processes import is_alive
 from openclaw_taskmem.daemon.readers import Readers, choose_readers
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import MOST_CONNECTIONS, RelayExits, SocketServer
-from openclaw_taskmem.daemon.session_watches import SessionSensor
+from openclaw_taskmem.daemon.session_watches import LimitSensor, SessionSensor
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, OffLoopCaller, ThreadPool
@@ -179,6 +179,7 @@ async def _serve_one_home(
         queues=Queues(clock, lambda: context),
         tasks=TaskSensor(clock, lambda: context),
         sessions=SessionSensor(clock, lambda: context),
+        limits=LimitSensor(clock, lambda: context),
         machine=machine,
     )
 

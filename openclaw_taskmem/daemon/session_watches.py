@@ -1,11 +1,12 @@
-"""Watch the sub-agents of hosts for those who wait for their ends, and judge how they stand."""
+"""Watch what hosts tell of their sub-agents and limits of use, and judge how these stand."""
 
 from __future__ import annotations
 
 from openclaw_taskmem.daemon.commit_watches import CommitSensor, FormJudge
-from openclaw_taskmem.domain.conditions import session_states
+from openclaw_taskmem.domain.conditions import session_states, usage_limits
 from openclaw_taskmem.domain.conditions.session_states import SessionState
 from openclaw_taskmem.engine import sub_agents
+from openclaw_taskmem.engine.usage_limits import read_limit
 from openclaw_taskmem.plugin_host.plugin_host import Judges
 from taskmem_hookspecs import Condition, Frame, Target, TargetGone
 
@@ -36,4 +37,27 @@ class SessionSensor(CommitSensor):
             text=agent.words if has_ended else None,
             note=note,
             gone=note if has_ended else None,
+        )
+
+
+class LimitSensor(CommitSensor):
+    """Implements `Sensor` for the limits of use of hosts, and provides their judge."""
+
+    @staticmethod
+    def find_judges(target: Target, condition: Condition) -> Judges:
+        """Return the judge of a condition on a limit, or a refusal."""
+        del target
+        refusal = usage_limits.refuse_condition(condition)
+        judge = FormJudge(condition, usage_limits.is_met)
+        return Judges(() if refusal else (judge,), (), refusal)
+
+    def look(self, name: str, start: str | None) -> Frame:
+        """Return whether a host's limit is over."""
+        del name, start
+        limit = read_limit(self._context())
+        return Frame(
+            seen_at=self.clock.now(),
+            place=str(limit and (limit.over_at or limit.reached_at)),
+            states=usage_limits.list_states(limit),
+            note=usage_limits.describe_limit(limit),
         )

@@ -19,7 +19,7 @@ from openclaw_taskmem.daemon.judges import JudgePanel, add_forms, refuse_unjudge
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.readers import Readers, describe_status
 from openclaw_taskmem.daemon.role_queues import Queues
-from openclaw_taskmem.daemon.session_watches import SessionSensor
+from openclaw_taskmem.daemon.session_watches import LimitSensor, SessionSensor
 from openclaw_taskmem.daemon.snapshots import SnapshotQueue, SnapshotStore, WaitSnapshots
 from openclaw_taskmem.daemon.target_watchers import Watcher, Watchers
 from openclaw_taskmem.daemon.task_watches import TaskSensor
@@ -27,6 +27,8 @@ from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_task import SeveralWaitTask, WaitEnd, WaitTask
 from openclaw_taskmem.domain.conditions import several, targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.session_states import SUB_AGENTS_BOOKMARK
+from openclaw_taskmem.domain.conditions.usage_limits import LIMIT_BOOKMARK
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.engine import waits
@@ -81,13 +83,14 @@ class WaitSupervisor:
         queues: Queues | None = None,
         tasks: TaskSensor | None = None,
         sessions: SessionSensor | None = None,
+        limits: LimitSensor | None = None,
         machine: Clock | None = None,
     ) -> None:
         """Create a supervisor.
 
         `judge_seconds`: time limit of a judge. Without a snapshot store no snapshots are
-        stored, without readers free English is not judged, and without queues, tasks or
-        sessions none is watched.
+        stored, without readers free English is not judged, and without queues, tasks,
+        sessions or limits none is watched.
         `machine`: the clock that sensors date frames by; None: `clock`.
         """
         self._plugin_host = plugin_host
@@ -100,7 +103,9 @@ class WaitSupervisor:
         self._queues = queues
         self._tasks = tasks
         self._sessions = sessions
+        self._limits = limits
         own = {
+            targets.LIMIT_SCHEME: limits,
             targets.QUEUE_SCHEME: queues,
             targets.SESSION_SCHEME: sessions,
             targets.TASK_SCHEME: tasks,
@@ -158,8 +163,10 @@ class WaitSupervisor:
             self._queues.note_changes(due.roles, due.queued_for)
         if self._tasks is not None and due.tasks:
             self._tasks.note_changes(due.tasks)
-        if self._sessions is not None and due.sub_agents:
+        if self._sessions is not None and SUB_AGENTS_BOOKMARK in due.bookmarks:
             self._sessions.note_changes(None)
+        if self._limits is not None and LIMIT_BOOKMARK in due.bookmarks:
+            self._limits.note_changes(None)
         if due.waits:
             self._loop.call_soon_threadsafe(self._note_changed, due.waits)
 

@@ -26,7 +26,6 @@ from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.changes import dependencies, rights, stuck
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
-from openclaw_taskmem.domain.conditions.session_states import SUB_AGENTS_BOOKMARK
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
@@ -271,8 +270,8 @@ class DueWork:
     """Those of `roles` that have a run queued now."""
     tasks: frozenset[str] = frozenset()
     """Ids of the tasks that were written, or whose runs were."""
-    sub_agents: bool = False
-    """True if it may have changed how a sub-agent of a host stands."""
+    bookmarks: frozenset[str] = frozenset()
+    """Names of the bookmarks that were written, without their homes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,7 +572,5 @@ def collect_due_work(change: Change) -> DueWork:
         tasks=frozenset(
             (*(task.task_id for task in change.tasks), *(run.task_id for run in change.runs))
         ),
-        sub_agents=any(
-            mark.name.partition(":")[0] == SUB_AGENTS_BOOKMARK for mark in change.bookmarks
-        ),
+        bookmarks=frozenset(mark.name.partition(":")[0] for mark in change.bookmarks),
     )

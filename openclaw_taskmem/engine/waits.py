@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW, FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import PolledState, Refinement, WaitFacts
-from openclaw_taskmem.domain.conditions import several, targets, task_states
+from openclaw_taskmem.domain.conditions import several, targets, task_states, usage_limits
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -500,6 +500,8 @@ def _name_target(context: Context, target: str, caller: Caller) -> str:
     kind = scheme.strip().lower()
     if kind == targets.TASK_SCHEME and name.strip():
         return f"{kind}:{lookup.find_named(context, 'task', name)}"
+    if kind == targets.LIMIT_SCHEME and name.strip():
+        return f"{kind}:{usage_limits.name_host(name)}"
     if kind == targets.SESSION_SCHEME and name.strip():
         return f"{kind}:{sub_agents.name_sub_agent(context, name, caller)}"
     return target

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from openclaw_taskmem.daemon.role_queues import Queues
-from openclaw_taskmem.daemon.session_watches import SessionSensor
+from openclaw_taskmem.daemon.session_watches import LimitSensor, SessionSensor
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.task_watches import TaskSensor
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
@@ -90,6 +90,7 @@ async def watch_world(
         queues=Queues(world.clock, lambda: world.context),
         tasks=TaskSensor(world.clock, lambda: world.context),
         sessions=SessionSensor(world.clock, lambda: world.context),
+        limits=LimitSensor(world.clock, lambda: world.context),
     )
 
     def nudge(due: DueWork) -> None:

@@ -218,6 +218,7 @@ class ClaudeCode(CliHost):
             "DISABLE_AUTOUPDATER": "1",
             "ENABLE_TOOL_SEARCH": "false",
             "IS_SANDBOX": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "0",  # a refusal ends the turn, as a limit of a plan does
         }
 
     def begin(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -23,7 +24,7 @@ from tests.e2e.cli_hosts import (
 )
 from tests.e2e.openclaw import Unavailable
 from tests.e2e.room import Room, until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
+from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply, ScriptedModel, text_of
 from tests.e2e.taskmem import Taskmem
 from tests.support.required import do_without
 
@@ -350,3 +351,21 @@ def test_claude_code_shows_a_question_as_a_form(own_room: Room, is_answered: boo
 
         assert ('The user answered: "Blue."' in json.loads(script.answer)["message"]) is is_answered
         assert bool(taskmem.show(script.task_id)["question"]) is not is_answered
+
+
+def test_the_end_of_a_usage_limit_is_awaited(own_room: Room):
+    with run_host(own_room, ClaudeCode) as (host, taskmem, model, _):
+        model.decide = lambda _: Fault(429, "You have reached your limit.")
+        host.say("BEGIN")
+        is_over = ("wait", "limit:claude", "--timeout", "1s")
+        until(
+            lambda: taskmem.try_run(*is_over).returncode,
+            "the limit is told",
+            shown=lambda: host.screen,
+        )
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(taskmem.run, "wait", "limit:claude")
+            until(taskmem.waits, "it is awaited")
+            model.decide = lambda _: "Here I am."
+            host.say("GO ON")
+            assert "has answered again" in waiting.result(60)

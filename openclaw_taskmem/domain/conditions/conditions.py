@@ -423,6 +423,13 @@ def _read_task_part(tokens: Part) -> Form | None:
     return form if cursor.is_at_end else None
 
 
+def _read_limit_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a host's limit of use: that it is over."""
+    cursor = _begin_after(tokens, phrases.LIMIT)
+    is_over = cursor.take(phrases.LIMIT_VERBS) and cursor.is_at_end
+    return StateForm(state=State.ENDED) if is_over else None
+
+
 def _read_session_part(tokens: Part) -> Form | None:
     """Read a part of a condition on a session: how it ends, or a text in its last words."""
     for state, table in phrases.SESSION_VERBS.items():
@@ -540,6 +547,7 @@ _PART_READERS: Final[Mapping[str, Callable[[Part], Form | None]]] = {
     **dict.fromkeys(("", "pty", "queue"), _read_part),
     **dict.fromkeys(("screen", "window"), _read_window_part),
     "command": _read_command_part,
+    "limit": _read_limit_part,
     "session": _read_session_part,
     "task": _read_task_part,
     "time": _read_instant_part,

@@ -236,6 +236,13 @@ SESSION_VERBS: Final[Mapping[State, Phrases]] = {
     State.LOST: parse_phrases("lost|gets lost|vanishes|has vanished"),
 }
 """Phrases for each state of a session, without "is" before them."""
+LIMIT: Final = parse_phrases("it|this|limit|usage limit|rate limit|limit of use|quota")
+"""Words for a host's limit of use."""
+LIMIT_VERBS: Final = parse_phrases(
+    "over|ends|ended|has ended|resets|reset|has reset|lifts|lifted|lifted again|gone|passed|"
+    "has passed|available|available again|is over"
+)
+"""Phrases that say that it is over, without "is" before them."""
 SAY_VERBS: Final = parse_phrases("say|answers|answered|replies|replied|contain|mention|mentions")
 """Phrases before a text in a session's last words, besides those of any text."""
 LAST_WORDS: Final = parse_phrases("in last words|in answer|in reply|in result")

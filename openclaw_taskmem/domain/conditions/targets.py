@@ -56,10 +56,16 @@ TASK_SCHEME: Final = "task"
 """Scheme of tasks as targets."""
 SESSION_SCHEME: Final = "session"
 """Scheme of sessions as targets, of which an agent waits for the end."""
+LIMIT_SCHEME: Final = "limit"
+"""Scheme of the limits of use of hosts as targets."""
 _TIME_SCHEME: Final = "time"
 _PATH_SCHEME: Final = "path"
 _COMMAND_SCHEME: Final = "command"
-_ONLY_CONDITIONS: Final = {QUEUE_SCHEME: QUEUE_FORM, _TIME_SCHEME: "comes"}
+_ONLY_CONDITIONS: Final = {
+    LIMIT_SCHEME: "is over",
+    QUEUE_SCHEME: QUEUE_FORM,
+    _TIME_SCHEME: "comes",
+}
 """Targets that have one condition, and which everybody may wait for."""
 _TASK_NAME_BYTES: Final = 200
 """Longest excerpt of a queued task's name."""
@@ -69,7 +75,7 @@ _LONGEST_NAME: Final = 4096
 BUILT_IN_SCHEMES: Final = frozenset(
     (
         *("command", "path", "process", "pty", "screen", "time", "url", "window"),
-        *(QUEUE_SCHEME, SESSION_SCHEME, TASK_SCHEME),
+        *(LIMIT_SCHEME, QUEUE_SCHEME, SESSION_SCHEME, TASK_SCHEME),
     )
 )
 """Schemes that the core and the built-in plug-ins watch and judge.
@@ -90,7 +96,8 @@ TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/a/log, window:TITLE, window:0xID, screen, path:/absolute/path, process:PID, "
     "time:WHEN (18:00, tomorrow 9:00, 90m, cron 0 9 * * 1-5), url:https://…, "
-    "command:gh run view 7, task:ID, session:SUB_AGENT, queue:ROLE, or what a plug-in adds"
+    "command:gh run view 7, task:ID, session:SUB_AGENT, limit:claude, queue:ROLE, or what a "
+    "plug-in adds"
 )
 
 

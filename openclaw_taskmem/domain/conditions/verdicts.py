@@ -6,14 +6,14 @@ If a side has no judge, the refusal suggests a form. Source: docs/origins.md, "J
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from unicodedata import category
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.targets import URL_SCHEME
+from openclaw_taskmem.domain.conditions.targets import LIMIT_SCHEME, URL_SCHEME
 from openclaw_taskmem.domain.conditions.words import scan_words
 from openclaw_taskmem.domain.text.texts import clip, end_sentence, quote_line, to_plain_line
 from taskmem_hookspecs import (
@@ -81,7 +81,13 @@ SESSION_FORMS: Final = (
     "/regex/ appears",
 )
 """Those of a session; a text stands in its last words."""
-_PAGE_STATES: Final = {State.THERE: "answers", State.GONE: "is down"}
+LIMIT_FORM: Final = "is over"
+"""The only form of a host's limit of use."""
+_STATE_WORDS: Final[Mapping[str, Mapping[State, str]]] = {
+    LIMIT_SCHEME: {State.ENDED: LIMIT_FORM},
+    URL_SCHEME: {State.THERE: "answers", State.GONE: "is down"},
+}
+"""By the scheme of a target, the words for its states where they are not those of all."""
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))
@@ -185,7 +191,7 @@ def assign_judges(
 
 def _write_forms(side: Side, scheme: str) -> str:
     """Write the forms of a side in the words for its target."""
-    words = _PAGE_STATES if scheme == URL_SCHEME else {}
+    words = _STATE_WORDS.get(scheme, {})
     forms = [words.get(form.state) if isinstance(form, StateForm) else None for form in side.forms]
     return " and ".join(word or str(form) for word, form in zip(forms, side.forms, strict=True))
 
