@@ -268,13 +268,13 @@ def equip(folder: Path) -> Callable[[dict[str, Any]], None]:
 
     That is a phone, a model that takes pictures, and a second agent.
     """
-    first = {"id": "main", "default": True, "workspace": str(folder / "state" / "workspace")}
+    first = {"workspace": str(folder / "state" / "workspace")}
 
     def configure(found: dict[str, Any]) -> None:
         connect_phone(found, folder / PHONE)
         [model] = found["models"]["providers"]["local"]["models"]
         model["input"] = ["text", "image"]
-        found["agents"]["list"] = [first, {"id": "other"}]
+        found["agents"]["entries"] = {"main": first, "other": {}}
 
     return configure
 
