@@ -100,7 +100,8 @@ def _read_late(fields: Mapping[str, object]) -> timedelta:
 
 def _end_turn(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
     """Look up what the last words of a turn name, and say whether it may end."""
-    usage_limits.note_answer(context)
+    if "turn_id" not in fields:  # which Codex gives
+        usage_limits.note_answer(context, context.clock.now() - _read_late(fields))
     answer = fields.get("last_assistant_message")
     if isinstance(answer, str) and answer and "agent_id" not in fields:
         context.run_later(0.0, partial(evidence.check_first_answer, context, session_key, answer))
@@ -167,7 +168,6 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
     How a command of Codex ended, and how long it took, only its transcript tells; of one in the
     background nobody does.
     """
-    usage_limits.note_answer(context)
     gateway_reports.close_turn(context, session_key)
     context.live.turn_ends.pop(session_key, None)
     tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))

@@ -28,11 +28,11 @@ def note_reached(context: Context, words: str) -> None:
     _update(context, lambda _, now: UsageLimit(reached_at=now, words=excerpt))
 
 
-def note_answer(context: Context) -> None:
-    """Note that the host's model has answered: a limit that was reached is over."""
+def note_answer(context: Context, at: datetime) -> None:
+    """Note that the host's model answered at an instant: a limit reached before is over."""
     limit = read_limit(context)
-    if limit is not None and limit.over_at is None:
-        _update(context, lambda known, now: known and known.model_copy(update={"over_at": now}))
+    if limit is not None and limit.over_at is None and limit.reached_at <= at:
+        _update(context, lambda known, _: known and known.model_copy(update={"over_at": at}))
 
 
 def _update(

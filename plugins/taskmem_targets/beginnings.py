@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, cast
 
 from taskmem_hookspecs import Frame
@@ -20,9 +21,13 @@ _DIGEST_BYTES: Final = 3
 """Bytes of a digest; of 5,000 lines, one new line in 3,000 is taken for one of them."""
 
 
+_PATH_CHARS: Final = 1_000
+"""Longest path of a field that is kept; what lies deeper is left out."""
+
+
 def write_beginning(frame: Frame) -> str:
     """Return the digests of all that a target says."""
-    facts = {*_iterate_fields(frame), *iterate_lines(frame.text or "")}
+    facts = chain(_iterate_fields(frame), iterate_lines(frame.text or ""))
     return b64encode(b"".join(sorted({*map(_compute_digest, facts)}))).decode()
 
 
@@ -76,20 +81,35 @@ def _read_json(text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _iterate_values(whole: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
-    """Yield the paths of all fields with their values; of an object or list, how long it is."""
-    left: list[tuple[str, Any]] = [] if whole is None else [("$", whole)]
+    """Yield the paths of all fields with their values; of an object or list, how long it is.
+
+    A path is made when it is reached: a long name above many items takes no memory.
+    """
+    left: list[Iterator[tuple[str, Any]]] = [] if whole is None else [iter([("$", whole)])]
     while left:
-        path, value = left.pop()
-        if isinstance(value, dict):
+        path, value = next(left[-1], ("", None))
+        if not path:
+            left.pop()
+        elif len(path) > _PATH_CHARS:
+            continue
+        elif isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
-            left += [(f"{path}.{name}", inner) for name, inner in fields.items()]
+            left.append(_iterate_parts(f"{path}.", fields.items(), ""))
             yield path, f"has {len(fields)} fields"
         elif isinstance(value, list):
             items = cast("list[object]", value)
-            left += [(f"{path}[{place}]", inner) for place, inner in enumerate(items)]
+            left.append(_iterate_parts(f"{path}[", enumerate(items), "]"))
             yield path, f"has {len(items)} items"
         else:
             yield path, json.dumps(value, ensure_ascii=False)
+
+
+def _iterate_parts(
+    before: str, parts: Iterable[tuple[object, Any]], behind: str
+) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each part of an object or list, with the part."""
+    for name, part in parts:
+        yield f"{before}{name}{behind}", part
 
 
 def _compute_digest(fact: str) -> bytes:

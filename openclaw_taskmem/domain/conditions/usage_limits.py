@@ -1,7 +1,7 @@
 """Decide whether a host's limit of use is over, from what its hooks have told.
 
-Claude Code says when a limit ends a turn. The limit is over with the next answer of its model that
-a hook tells of; a wake that is owed to one of its sessions asks for one again and again. Codex
+Claude Code says when a limit ends a turn. The limit is over with the next turn that ends with
+an answer; a wake that is owed to one of its sessions asks for one again and again. Codex
 tells of neither.
 """
 

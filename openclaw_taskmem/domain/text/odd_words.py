@@ -63,7 +63,8 @@ _REST_OF_WORD: Final = re.compile(rf"[^{_ENDS}]{{0,240}}")
 _TARGET: Final = "(?:command|limit|path|process|pty|queue|screen|session|task|time|url|window):"
 """Begins the name of a target, such as `window:Save-As`."""
 _WORD_START: Final = r"(?:[ \t\"'=]|\A)"
-_START: Final = rf"{_WORD_START}(?!{_TARGET})[a-z][a-z.@-]{{1,40}}[:/](?=[^\s/]{{0,31}}[A-Z!$^&])"
+_SIGN_AHEAD: Final = r"(?=[^\s/]{0,31}[A-Z!$^&])"
+_START: Final = rf"{_WORD_START}(?!{_TARGET})[a-z][a-z.@-]{{1,40}}[:/]{_SIGN_AHEAD}"
 _VALUE: Final = r"[\s:=]{1,3}[\"']?([^\s\"'`;|]{5,200})"
 _VERSION: Final = (
     r"(?:[~^]?(?:v\d{1,4}(?:\.\d{1,5}){0,2}|\d{1,4}(?:\.\d{1,5}){1,2})(?:-[\w.]{1,40})?(?!\.?\w)"
@@ -88,7 +89,7 @@ _SPOTS: Final = tuple(
         ),
         # after a user, at the end of a word
         ("", rf"{_START}(?![^\s@]{{1,80}}@{_VERSION})([^{_ENDS}/:]{{5,32}})(?![^\s\"'])", True),
-        ("", rf"{_WORD_START}{_TARGET}([^{_ENDS}/:]{{5,32}})(?![^\s\"'])", False),
+        ("", rf"{_WORD_START}{_TARGET}{_SIGN_AHEAD}([^{_ENDS}/:]{{5,32}})(?![^\s\"'])", False),
         # what is piped into a program
         (
             "echo ",

@@ -380,4 +380,5 @@ def test_a_hostile_text_takes_no_more_than_linear_time(piece: str) -> None:
 @pytest.mark.parametrize("scheme", sorted(BUILT_IN_SCHEMES))
 def test_a_capitalised_name_of_a_target_stays(scheme: str) -> None:
     assert scrub(f"{scheme}:Save-As") == f"{scheme}:Save-As"
+    assert scrub(f"{scheme}:task_1m8qgxz98gcwhk7h") == f"{scheme}:task_1m8qgxz98gcwhk7h"
     assert scrub(f"{scheme}:aB3dE5fG!x") == f"{scheme}:{MASK}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import tracemalloc
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_program import web_access
-from taskmem_targets import hooks, pages
+from taskmem_targets import beginnings, hooks, pages
 from taskmem_targets.facts import CERTIFICATE_DAYS, LARGEST_BODY, PRICE, SIZE, STATUS
 from taskmem_targets.paced import PacedWatch
 from taskmem_targets.pages import PageSensor
@@ -529,3 +531,13 @@ def test_what_is_there_is_told_when_a_wait_begins(server: PageServer):
             await watched.close()
 
     assert str(asyncio.run(run()).note).endswith('JSON with $.state "red".')
+
+
+def test_a_long_name_above_many_items_takes_little_memory():
+    text = f'{{"{"k" * 900}": [{",".join("0" * 20_000)}]}}'
+    frame = Frame(seen_at=datetime.now(UTC), place="1", text=text)
+    tracemalloc.start()
+    beginnings.write_beginning(frame)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8_000_000
