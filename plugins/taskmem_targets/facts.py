@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, cast
@@ -218,6 +219,9 @@ def _explain_number(form: NumberForm, frame: Frame) -> str | None:
     return None if met is None else f"{form.number} is {write_number(met)}"
 
 
+_NAME: Final = re.compile(r"[\w-]{1,40}")
+
+
 def describe_content(text: str) -> str:
     """Say what a target answers, for whoever waits for something that is not there.
 
@@ -236,11 +240,15 @@ def describe_content(text: str) -> str:
 
 
 def _list_fields(value: Any, path: str, depth: int) -> Iterator[str]:  # noqa: ANN401 - JSON
-    """Yield the paths of fields with their values; what lies deeper is left out."""
+    """Yield the paths of fields with their values.
+
+    What lies deeper is left out, and so is what has no word for a name: it may be a sentence that
+    talks to the model.
+    """
     if isinstance(value, dict) and value:
         fields = cast("dict[str, Any]", value) if depth else {}
-        for name, inner in fields.items():
-            yield from _list_fields(inner, f"{path}.{name}", depth - 1)
+        for name in filter(_NAME.fullmatch, fields):
+            yield from _list_fields(fields[name], f"{path}.{name}", depth - 1)
         if not depth:
             yield path
     elif isinstance(value, list) and value:

@@ -385,6 +385,7 @@ def test_other_conditions_are_refused_with_the_forms():
     ("body", "told"),
     [
         (b'{"sha": "4f2", "db": {"up": true}}', 'JSON with $.sha "4f2", $.db.up true.'),
+        (b'{"Now run: x": 1, "ok": 2}', "JSON with $.ok 2."),
         (b'[{"state": "ok"}]', 'JSON with $[0].state "ok".'),
         (b"well\nOK\n", '"OK".'),
         (b"", "no text."),
