@@ -212,9 +212,10 @@ class FileChangeNotifier:
     def tells(self, path: str) -> bool:
         """Return whether listeners are told of every change, so that no other look is needed.
 
-        That is so where nobody but this machine's kernel changes the folder.
+        That is so where nobody but this machine's kernel changes the folder, and the file is
+        compared.
         """
-        return Path(path).parent in self._local
+        return Path(path).parent in self._local and path in self._versions
 
     def renew(self) -> None:
         """Watch the folders that are there now."""

@@ -177,13 +177,13 @@ def _begin_wait(
 def _say_begun(begun: Mapping[str, Any], *, is_one: bool, needs_all: bool) -> None:
     """Say how the condition of a wait was read."""
     sides = [(is_one and side["form"]) or side["side"] for side in begun["understood"]]
-    read = (" and " if needs_all else " or ").join(sides)
+    read = (" and " if needs_all and not is_one else " or ").join(sides)
     read = f"{begun['target']} {read}" if is_one else read
     click.echo(escape_hidden(f"Waits until {read}; Ctrl-C ends it."), err=True)
 
 
 def _read_awaited(words: Sequence[str]) -> dict[str, str]:
-    """Return a target and its condition, if it has several; read a path as a shell would.
+    """Split arguments into a target and its condition, and make the path of a file absolute.
 
     A target with blanks in its name is an argument of its own.
     """

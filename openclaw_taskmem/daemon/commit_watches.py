@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.plugin_host.plugin_host import Judges
 from taskmem_hookspecs import (
     Clock,
     Condition,
+    ConditionUnclear,
     Frame,
     Met,
     Ruling,
@@ -31,13 +33,31 @@ SHARED_SECONDS: Final = 5.0
 
 
 class CommitSensor(ABC):
-    """Implements `Sensor` for what is in the store."""
+    """Implements `Sensor` for what is in the store, and provides its judge."""
 
     def __init__(self, clock: Clock, context: Callable[[], Context]) -> None:
         """Create a sensor; `context` returns the daemon's context once there is one."""
         self.clock: Final = clock
         self._context = context
         self._watched: set[CommitWatch] = set()
+
+    @staticmethod
+    @abstractmethod
+    def refuse_condition(condition: Condition) -> ConditionUnclear | None:
+        """Return why nobody can tell a condition; None: it can be told."""
+
+    @staticmethod
+    @abstractmethod
+    def is_met(form: Form, frame: Frame) -> bool:
+        """Return whether a form holds at a look."""
+
+    @classmethod
+    def find_judges(cls, target: Target, condition: Condition) -> Judges:
+        """Return the judge of a condition, or a refusal."""
+        del target
+        refusal = cls.refuse_condition(condition)
+        judge = FormJudge(condition, cls.is_met)
+        return Judges(() if refusal else (judge,), (), refusal)
 
     @abstractmethod
     def look(self, name: str, start: str | None) -> Frame:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from openclaw_taskmem.daemon.commit_watches import CommitSensor, FormJudge
+from openclaw_taskmem.daemon.commit_watches import CommitSensor
 from openclaw_taskmem.domain.conditions import session_states, usage_limits
 from openclaw_taskmem.domain.conditions.session_states import SessionState
 from openclaw_taskmem.engine import sub_agents
 from openclaw_taskmem.engine.usage_limits import read_limit
-from openclaw_taskmem.plugin_host.plugin_host import Judges
-from taskmem_hookspecs import Condition, Frame, Target, TargetGone
+from taskmem_hookspecs import Frame, TargetGone
 
 
 class SessionSensor(CommitSensor):
-    """Implements `Sensor` for sub-agents, and provides their judge."""
+    """Implements `Sensor` for sub-agents."""
 
-    @staticmethod
-    def find_judges(target: Target, condition: Condition) -> Judges:
-        """Return the judge of a condition on a sub-agent, or a refusal."""
-        del target
-        refusal = session_states.refuse_condition(condition)
-        judge = FormJudge(condition, session_states.is_met)
-        return Judges(() if refusal else (judge,), (), refusal)
+    refuse_condition = staticmethod(session_states.refuse_condition)
+    is_met = staticmethod(session_states.is_met)
 
     def look(self, name: str, start: str | None) -> Frame:
         """Return how a sub-agent stands; its last words are there once its work has ended."""
@@ -41,15 +35,10 @@ class SessionSensor(CommitSensor):
 
 
 class LimitSensor(CommitSensor):
-    """Implements `Sensor` for the limits of use of hosts, and provides their judge."""
+    """Implements `Sensor` for the limits of use of hosts."""
 
-    @staticmethod
-    def find_judges(target: Target, condition: Condition) -> Judges:
-        """Return the judge of a condition on a limit, or a refusal."""
-        del target
-        refusal = usage_limits.refuse_condition(condition)
-        judge = FormJudge(condition, usage_limits.is_met)
-        return Judges(() if refusal else (judge,), (), refusal)
+    refuse_condition = staticmethod(usage_limits.refuse_condition)
+    is_met = staticmethod(session_states.is_met)
 
     def look(self, name: str, start: str | None) -> Frame:
         """Return whether a host's limit is over."""

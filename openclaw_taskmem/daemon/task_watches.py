@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from openclaw_taskmem.daemon.commit_watches import CommitSensor, FormJudge
+from openclaw_taskmem.daemon.commit_watches import CommitSensor
 from openclaw_taskmem.domain.conditions import task_states
 from openclaw_taskmem.engine import lookup
-from openclaw_taskmem.plugin_host.plugin_host import Judges
-from taskmem_hookspecs import Condition, Frame, Target, TargetGone, TaskNotFound
+from taskmem_hookspecs import Frame, TargetGone, TaskNotFound
 from taskmem_hookspecs.conditions import State
 
 
 class TaskSensor(CommitSensor):
-    """Implements `Sensor` for tasks, and provides their judge."""
+    """Implements `Sensor` for tasks."""
 
-    @staticmethod
-    def find_judges(target: Target, condition: Condition) -> Judges:
-        """Return the judge of a condition on a task, or a refusal."""
-        del target
-        refusal = task_states.refuse_condition(condition)
-        judge = FormJudge(condition, task_states.is_met)
-        return Judges(() if refusal else (judge,), (), refusal)
+    refuse_condition = staticmethod(task_states.refuse_condition)
+    is_met = staticmethod(task_states.is_met)
 
     def look(self, name: str, start: str | None) -> Frame:
         """Return how a task stands."""

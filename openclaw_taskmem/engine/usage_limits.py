@@ -6,14 +6,15 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from openclaw_taskmem.domain.conditions.usage_limits import LIMIT_BOOKMARK, UsageLimit
+from openclaw_taskmem.domain.conditions.usage_limits import (
+    LIMIT_BOOKMARK,
+    WORDS_BYTES,
+    UsageLimit,
+)
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import Change
-
-_WORDS_BYTES = 300
-"""Longest excerpt of what a host said that is kept."""
 
 
 def read_limit(context: Context) -> UsageLimit | None:
@@ -24,7 +25,7 @@ def read_limit(context: Context) -> UsageLimit | None:
 
 def note_reached(context: Context, words: str) -> None:
     """Note that a limit has ended a turn; `words`: what the host said of it."""
-    excerpt = clip(scrub(to_plain_line(words)), _WORDS_BYTES)
+    excerpt = clip(scrub(to_plain_line(words)), WORDS_BYTES)
     _update(context, lambda _, now: UsageLimit(reached_at=now, words=excerpt))
 
 

@@ -19,8 +19,6 @@ from taskmem_hookspecs import Frame
 
 _DIGEST_BYTES: Final = 3
 """Bytes of a digest; of 5,000 lines, one new line in 3,000 is taken for one of them."""
-
-
 _PATH_CHARS: Final = 1_000
 """Longest path of a field that is kept; what lies deeper is left out."""
 
@@ -39,7 +37,9 @@ def find_new_lines(frame: Frame) -> str:
 
 
 def find_new_value(frame: Frame, field: str) -> str | None:
-    """Return a field, with a value that it had not when the wait began; None: there is none.
+    """Return the first field whose value was not there when the wait began, with that value.
+
+    None: there is none.
 
     `field`: its path, or `status` or `price`; below a path, every field counts.
     """
@@ -56,7 +56,7 @@ def iterate_lines(text: str) -> Iterator[str]:
     if whole is None:
         yield from filter(None, map(str.strip, text.split("\n")))
     else:
-        yield from (value for _, value in _iterate_values(whole))
+        yield from (value for _, value in _iterate_values(whole, has_lengths=False))
 
 
 def _iterate_fields(frame: Frame) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _iterate_fields(frame: Frame) -> Iterator[str]:
     for name in ("status", "price"):
         if name in frame.numbers:
             yield f"{name} {frame.numbers[name]:.10g}"
-    for path, value in _iterate_values(_read_json(frame.text or "")):
+    for path, value in _iterate_values(_read_json(frame.text or ""), has_lengths=True):
         yield f"{path} {value}"
 
 
@@ -80,8 +80,12 @@ def _read_json(text: str) -> Any:  # noqa: ANN401 - JSON
         return None
 
 
-def _iterate_values(whole: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
-    """Yield the paths of all fields with their values; of an object or list, how long it is.
+def _iterate_values(
+    whole: Any,  # noqa: ANN401 - JSON
+    *,
+    has_lengths: bool,
+) -> Iterator[tuple[str, str]]:
+    """Yield the paths of all fields with their values, and of objects and lists with their lengths.
 
     A path is made when it is reached: a long name above many items takes no memory.
     """
@@ -90,18 +94,22 @@ def _iterate_values(whole: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - 
         path, value = next(left[-1], ("", None))
         if not path:
             left.pop()
-        elif len(path) > _PATH_CHARS:
             continue
-        elif isinstance(value, dict):
+        if len(path) > _PATH_CHARS:
+            continue
+        if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
             left.append(_iterate_parts(f"{path}.", fields.items(), ""))
-            yield path, f"has {len(fields)} fields"
+            length = f"has {len(fields)} fields"
         elif isinstance(value, list):
             items = cast("list[object]", value)
             left.append(_iterate_parts(f"{path}[", enumerate(items), "]"))
-            yield path, f"has {len(items)} items"
+            length = f"has {len(items)} items"
         else:
             yield path, json.dumps(value, ensure_ascii=False)
+            continue
+        if has_lengths:
+            yield path, length
 
 
 def _iterate_parts(

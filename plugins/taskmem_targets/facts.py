@@ -40,6 +40,8 @@ LARGEST_BODY: Final = 256 * 1024
 """Bytes that are read of a page."""
 _MOST_NAMES: Final = 12
 """How many fields of JSON are named to whoever waits for another."""
+_NAME: Final = re.compile(r"[\w-]{1,40}")
+"""The names of fields that are told."""
 
 
 class FactJudge:
@@ -217,9 +219,6 @@ def _explain_number(form: NumberForm, frame: Frame) -> str | None:
         return None if line is None else f'{form}: "{line.strip()[:200]}"'
     met = next((each for each in numbers if form.op.holds(each, form.value)), None)
     return None if met is None else f"{form.number} is {write_number(met)}"
-
-
-_NAME: Final = re.compile(r"[\w-]{1,40}")
 
 
 def describe_content(text: str) -> str:

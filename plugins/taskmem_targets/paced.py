@@ -21,8 +21,8 @@ _FRESH_SECONDS: Final = 1.0
 _FIRST_LOOK_SECONDS: Final = 8.0
 """How long the first look at a target is awaited when a wait begins; the core waits 10 s."""
 
-_BEHIND_PLACE: Final = ":"
-"""Between a place and what was there when a wait began."""
+_START_SEPARATOR: Final = ":"
+"""In the start of a wait, between its place and what was there."""
 
 
 def compute_rest(age: float, duration: float, shortest: float) -> float:
@@ -91,7 +91,7 @@ class PacedWatch:
         if self._found is None or isinstance(self._found, NotAllowed):
             return _build_unknown_frame(place, str(self._found or ""))
         # A wait that began before the first finding counts from it.
-        first, _, before = (start or self._first_start).partition(_BEHIND_PLACE)
+        first, _, before = (start or self._first_start).partition(_START_SEPARATOR)
         changed = {State.CHANGED} if self._found.place != first else set[State]()
         return self._found.model_copy(
             update={"before": before, "states": self._found.states | changed}
@@ -132,7 +132,7 @@ class PacedWatch:
 def _write_start(found: Frame) -> str:
     """Return the start of a wait: the place of what is found, and the digests of its lines."""
     beginning = write_beginning(found)
-    return f"{found.place}{_BEHIND_PLACE}{beginning}" if beginning else found.place
+    return f"{found.place}{_START_SEPARATOR}{beginning}" if beginning else found.place
 
 
 def _build_unknown_frame(place: str, note: str = "") -> Frame:

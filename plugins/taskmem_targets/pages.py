@@ -59,8 +59,8 @@ _BREAKS: Final = frozenset(("br", "div", "li", "p", "tr", "h1", "h2", "h3"))
 _JSON_LD: Final = "application/ld+json"
 _PRICE_NAMES: Final = frozenset(("price", "lowPrice", "product:price:amount", "og:price:amount"))
 """Names of what programs read as the price of a page's product."""
-_FEW_WORDS: Final = 1000
-"""Characters of a page that shows so little that scripts may bring what it says."""
+_SHORT_PAGE_CHARS: Final = 1000
+"""Length of a text below which all of it may be brought by scripts."""
 _NO_ANSWER: Final = "-"
 """Place of a page that does not answer."""
 _FIRST_FAILURE: Final = 400
@@ -182,8 +182,8 @@ async def _read_answer(url: httpx.URL, answer: httpx.Response) -> Frame:
 
 
 def _describe_text(text: str, *, is_scripted: bool) -> str:
-    """Say what a page shows if that is little, or JSON; empty: it is more."""
-    if len(text) >= _FEW_WORDS and text[:1] not in ("{", "["):
+    """Return what a short page or JSON says; empty: the page is long."""
+    if len(text) >= _SHORT_PAGE_CHARS and text[:1] not in ("{", "["):
         return ""
     more = "; its scripts are not run, which may bring more" if is_scripted else ""
     return f": {describe_content(text) or 'no text'}{more}"

@@ -35,7 +35,7 @@ _REST_SECONDS: Final = 3600.0
 _MOST_FILES: Final = 1_000
 """How many files of a folder are looked at for when they were changed."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
-_Place = tuple[str, tuple[str, ...] | None]
+_Question = tuple[str, tuple[str, ...] | None]
 """A path, and the folders in which it must lie."""
 _HANDLE_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW
 
@@ -70,8 +70,8 @@ class _Looks:
     """
 
     def __init__(self) -> None:
-        self._running: dict[_Place, asyncio.Future[_Finding]] = {}
-        self._hanging: set[_Place] = set()
+        self._running: dict[_Question, asyncio.Future[_Finding]] = {}
+        self._hanging: set[_Question] = set()
         """Those of them that have not answered in time."""
 
     async def look(self, path: str, within: tuple[str, ...] | None) -> _Finding:
@@ -82,19 +82,19 @@ class _Looks:
             TimeoutError: It did not answer.
             OSError: It cannot be looked at.
         """
-        place = path, within
-        if place not in self._running:
-            self._running[place] = start_in_own_thread(partial(_look_at, path, within))
-            self._running[place].add_done_callback(lambda _: self._note_end(place))
+        question = path, within
+        if question not in self._running:
+            self._running[question] = start_in_own_thread(partial(_look_at, path, within))
+            self._running[question].add_done_callback(lambda _: self._note_end(question))
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                return await asyncio.shield(self._running[place])
+                return await asyncio.shield(self._running[question])
         except TimeoutError:
-            if place in self._running:  # else the file system itself says so
-                self._hanging.add(place)
+            if question in self._running:  # else the file system itself says so
+                self._hanging.add(question)
             raise
 
-    def are_too_many(self, path: str, within: tuple[str, ...] | None) -> bool:
+    def has_too_many_hanging(self, path: str, within: tuple[str, ...] | None) -> bool:
         """Tell whether so many other looks hang at a path's mount that no wait may begin there.
 
         What a link leads to counts for the mount that the link lies in.
@@ -106,9 +106,9 @@ class _Looks:
         found = [find_mount(each, mounts) for each, _ in others]
         return found.count(find_mount(path, mounts)) >= _MOST_HANGING
 
-    def _note_end(self, place: _Place) -> None:
-        del self._running[place]
-        self._hanging.discard(place)
+    def _note_end(self, question: _Question) -> None:
+        del self._running[question]
+        self._hanging.discard(question)
 
 
 class PathSensor:
@@ -154,7 +154,7 @@ class PathWatch:
             NotAllowed: It may not be shown.
             TargetNotFound: It cannot be looked at now.
         """
-        if self._looks.are_too_many(self._path, self._within):
+        if self._looks.has_too_many_hanging(self._path, self._within):
             raise TargetNotFound(self._describe_failure(TimeoutError()), sure=False)
         try:
             entry = await self._read_entry()

@@ -447,7 +447,9 @@ def _read_session_part(tokens: Part) -> Form | None:
         return TextForm(text=quote)
     words = (tokens, _begin_after(tokens, phrases.SESSION).rest)
     forms = (_read_part(each) for each in words)
-    return next((form for form in forms if isinstance(form, TextForm | RegexForm)), None)
+    # Its new words are not told from old ones.
+    texts = (form for form in forms if isinstance(form, TextForm | RegexForm))
+    return next((form for form in texts if not form.new), None)
 
 
 def _read_step(cursor: _Cursor) -> StepForm | None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller, SessionKeys, is_same_host
-from openclaw_taskmem.domain.conditions.verdicts import SESSION_FORMS
+from openclaw_taskmem.domain.conditions.verdicts import SESSION_FORMS, refuse_unread
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import (
     clip,
@@ -262,17 +262,10 @@ def describe_state(agent: SubAgent) -> str:
 
 def refuse_condition(condition: Condition) -> ConditionUnclear | None:
     """Return why nobody can tell a condition of a sub-agent; None: it can be told."""
-    unclear = tuple(index for index, side in enumerate(condition.sides) if not side.forms)
-    if not unclear:
-        return None
-    refusal = ConditionUnclear(
+    return refuse_unread(
+        condition,
+        (StateForm, TextForm, RegexForm),
+        SESSION_FORMS,
         "Of a sub-agent it is told how it ends, and what its last words are, in the words of "
-        "`forms`, joined by or / and. Nothing was written.",
-        unclear,
+        "`forms`, joined by or / and.",
     )
-    refusal.details = {
-        "sides": [condition.sides[i].words for i in unclear],
-        "forms": [*SESSION_FORMS],
-        "suggestion": "ends",
-    }
-    return refusal

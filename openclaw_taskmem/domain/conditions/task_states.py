@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from openclaw_taskmem.domain.conditions.verdicts import TASK_FORMS
+from openclaw_taskmem.domain.conditions.verdicts import TASK_FORMS, refuse_unread
 from openclaw_taskmem.domain.text.texts import clip, format_count, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
@@ -85,24 +85,13 @@ def describe_state(task: Task, run: Run | None, why: str = "") -> str:
 
 def refuse_condition(condition: Condition) -> ConditionUnclear | None:
     """Return why nobody can tell a condition of a task; None: it can be told."""
-    known = (StateForm, StepForm)
-    unclear = tuple(
-        index
-        for index, side in enumerate(condition.sides)
-        if not side.forms or not all(isinstance(form, known) for form in side.forms)
-    )
-    if not unclear:
-        return None
-    refusal = ConditionUnclear(
+    return refuse_unread(
+        condition,
+        (StateForm, StepForm),
+        TASK_FORMS,
         "Of a task it is told how it stands and which steps are done, in the words of `forms`, "
-        "joined by or / and. Nothing was written.",
-        unclear,
+        "joined by or / and.",
     )
-    refusal.details = {
-        "sides": [condition.sides[i].words for i in unclear],
-        "forms": [*TASK_FORMS],
-    }
-    return refusal
 
 
 def require_steps(task: Task, condition: Condition) -> None:

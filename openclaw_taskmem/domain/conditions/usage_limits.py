@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.conditions.verdicts import LIMIT_FORM
+from openclaw_taskmem.domain.conditions.verdicts import LIMIT_FORM, refuse_unread
 from openclaw_taskmem.domain.text.texts import quote_line
-from taskmem_hookspecs import Condition, ConditionUnclear, Frame, InvalidArguments, Value
-from taskmem_hookspecs.conditions import Form, State, StateForm
+from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Value
+from taskmem_hookspecs.conditions import State, StateForm
 from taskmem_hookspecs.model import Instant
 
 LIMIT_BOOKMARK: Final = "usage_limit"
@@ -22,10 +22,11 @@ LIMIT_ERROR: Final = "rate_limit"
 
 Source: https://code.claude.com/docs/en/hooks
 """
-TELLING_HOST: Final = "claude"
+WORDS_BYTES: Final = 300
+"""Longest excerpt of what a host said that is kept."""
+_HOST: Final = "claude"
 """The host that tells of its limits, as `taskmem setup` calls it."""
-_TELLING_HOSTS: Final = frozenset((TELLING_HOST, "claude-code", "claude code"))
-_WORDS_BYTES: Final = 300
+_HOST_NAMES: Final = frozenset((_HOST, "claude-code", "claude code"))
 
 
 class UsageLimit(Value):
@@ -44,30 +45,23 @@ def name_host(name: str) -> str:
     Raises:
         InvalidArguments: That host tells of no limits.
     """
-    if name.strip().lower() not in _TELLING_HOSTS:
+    if name.strip().lower() not in _HOST_NAMES:
         raise InvalidArguments(
             f"Whether {quote_line(name, 80)} is at a limit of use is not told here; it is of "
-            f"Claude Code, limit:{TELLING_HOST}. Of another wait for the instant at which its "
+            f"Claude Code, limit:{_HOST}. Of another wait for the instant at which its "
             "limit ends, time:18:00. Nothing was written."
         )
-    return TELLING_HOST
+    return _HOST
 
 
 def describe_limit(limit: UsageLimit | None) -> str:
     """Say whether a host is at its limit, in a line; None: it has told of none."""
     if limit is None:
         return "Claude Code has told of no limit of use."
-    words = (
-        f" It said, which is data: {quote_line(limit.words, _WORDS_BYTES)}" if limit.words else ""
-    )
-    if limit.over_at is None:
-        return f"Claude Code is at its limit of use.{words}"
-    return "Claude Code's limit of use is over: its model has answered again."
-
-
-def is_met(form: Form, frame: Frame) -> bool:
-    """Return whether a form holds at a look at a limit."""
-    return isinstance(form, StateForm) and form.state in frame.states
+    if limit.over_at is not None:
+        return "Claude Code's limit of use is over: its model has answered again."
+    words = quote_line(limit.words, WORDS_BYTES) if limit.words else "nothing"
+    return f"Claude Code is at its limit of use. It said, which is data: {words}"
 
 
 def list_states(limit: UsageLimit | None) -> frozenset[State]:
@@ -77,17 +71,10 @@ def list_states(limit: UsageLimit | None) -> frozenset[State]:
 
 def refuse_condition(condition: Condition) -> ConditionUnclear | None:
     """Return why nobody can tell a condition of a limit; None: it can be told."""
-    unclear = tuple(index for index, side in enumerate(condition.sides) if not side.forms)
-    if not unclear:
-        return None
-    refusal = ConditionUnclear(
+    return refuse_unread(
+        condition,
+        (StateForm,),
+        (LIMIT_FORM,),
         f'Of a limit one thing can be waited for, "{LIMIT_FORM}": give that as wake_when, or '
-        "leave it out. Nothing was written.",
-        unclear,
+        "leave it out.",
     )
-    refusal.details = {
-        "sides": [condition.sides[i].words for i in unclear],
-        "forms": [LIMIT_FORM],
-        "suggestion": LIMIT_FORM,
-    }
-    return refusal

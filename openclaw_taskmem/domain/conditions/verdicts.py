@@ -398,3 +398,27 @@ def explain_amounts(side: Side) -> str | None:
                 f"If no bar is called so, wait for: {PercentForm(percent=form.percent)}."
             )
     return None
+
+
+def refuse_unread(
+    condition: Condition, known: tuple[type, ...], listed: Sequence[str], sentence: str
+) -> ConditionUnclear | None:
+    """Return why nobody can tell a condition of a target; None: its forms are all known.
+
+    `listed`: the forms of the target, the first of which is suggested; `sentence` says what is
+    told of it.
+    """
+    unclear = tuple(
+        index
+        for index, side in enumerate(condition.sides)
+        if not side.forms or not all(isinstance(form, known) for form in side.forms)
+    )
+    if not unclear:
+        return None
+    refusal = ConditionUnclear(f"{sentence} Nothing was written.", unclear)
+    refusal.details = {
+        "sides": [condition.sides[i].words for i in unclear],
+        "forms": [*listed],
+        "suggestion": listed[0],
+    }
+    return refusal

@@ -462,7 +462,10 @@ def test_what_changes_of_a_target_is_named(sentence: str, scheme: str, form: str
 
 @pytest.mark.parametrize(
     ("sentence", "scheme"),
-    [("price changes", "command"), ('new "x" appears', "window"), ('new "x" appears', "screen")],
+    [
+        ("price changes", "command"),
+        *(('new "x" appears', scheme) for scheme in ("window", "screen", "session")),
+    ],
 )
 def test_what_cannot_be_told_anew_is_free_english(sentence: str, scheme: str):
     assert parse_condition(sentence, scheme).free

@@ -542,3 +542,7 @@ def test_a_long_name_above_many_items_takes_little_memory():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8_000_000
+
+
+def test_the_length_of_a_list_is_no_line():
+    assert [*beginnings.iterate_lines('{"names": ["Ann", "Bob"]}')] == ['"Ann"', '"Bob"']

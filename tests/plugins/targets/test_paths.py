@@ -461,3 +461,24 @@ def test_judges_of_other_targets_are_left_to_others():
     target = Target(scheme="pty", name="build")
     assert hooks.wait_judge(target, parse_condition("exits")) is None
     assert isinstance(judge_of("changes"), FactJudge)
+
+
+def test_a_file_that_is_a_mount_point_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    mounted, other = tmp_path / "mounted", tmp_path / "other"
+    for each in (mounted, other):
+        each.touch()
+    mounts = {**file_access.list_mounts(), str(mounted): "ext4"}
+    monkeypatch.setattr(file_access, "list_mounts", lambda: mounts)
+
+    async def run() -> list[bool]:
+        sensor = PathSensor()
+        names = (str(each) for each in (mounted, other))
+        watches = [await sensor.watch(Target(scheme="path", name=name)) for name in names]
+        while not watches[1].rest_seconds:
+            await asyncio.wait_for(watches[1].wait_for_change(), 10)
+        rests = [each.rest_seconds > 0 for each in watches]
+        for each in watches:
+            await each.close()
+        return rests
+
+    assert asyncio.run(run()) == [False, True]
